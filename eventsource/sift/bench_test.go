@@ -80,14 +80,15 @@ func TestHostileEventsTakeLittleMemory(t *testing.T) {
 		body  string
 		count int
 	}{
-		"containers of null, 1 MiB":        {containers(repeated("null", 1020<<10)), 1},
-		"containers of null":               {containers(repeated("null", size)), 1},
-		"small containers":                 {containers(repeated(`{"name":"A12345678901234"}`, size)), 1},
-		"a record with moves of null":      {record(`"members":[{"claims":` + repeated("null", size) + `}]`), 20},
-		"a record with empty moves":        {record(`"members":[{"claims":` + repeated("{}", size) + `}]`), 20},
-		"a record with numbers as moves":   {record(`"members":[{"claims":` + repeated("1", size) + `}]`), 20},
-		"a record with small moves":        {record(`"members":[{"claims":` + moves + `}]`), 20},
-		"a record of another set":          {strings.Replace(record(`"members":[{"claims":`+moves+`}]`), `\"web\"`, `\"db\"`, 1), 20},
+		"containers of null, 1 MiB":      {containers(repeated("null", 1020<<10)), 1},
+		"containers of null":             {containers(repeated("null", size)), 1},
+		"small containers":               {containers(repeated(`{"name":"A12345678901234"}`, size)), 1},
+		"a record with moves of null":    {record(`"members":[{"phase":"Pending","claims":` + repeated("null", size) + `}]`), 20},
+		"a record with empty moves":      {record(`"members":[{"phase":"Pending","claims":` + repeated("{}", size) + `}]`), 20},
+		"a record with numbers as moves": {record(`"members":[{"phase":"Pending","claims":` + repeated("1", size) + `}]`), 20},
+		"a record with small moves":      {record(`"members":[{"phase":"Pending","claims":` + moves + `}]`), 20},
+		"a record of another set": {strings.Replace(record(`"members":[{"phase":"Pending","claims":`+moves+`}]`), `\"web\"`, `\"db\"`, 1),
+			20},
 		"an ordinary object of the length": {`{"metadata":{"name":"web","annotations":{"x":"` + strings.Repeat("y", size) + `"}}}`, 20},
 	} {
 		t.Run(name, func(t *testing.T) {

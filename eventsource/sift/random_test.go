@@ -76,6 +76,28 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 	}
 }
 
+// TestForgedRecordWakesFunctionThatEndsIt: the phases in a record decide which function an event wakes, also if a user wrote the record.
+// The set has opted out, so the sweep does not find it.
+func TestForgedRecordWakesFunctionThatEndsIt(t *testing.T) {
+	ended := func(record *api.Resize) bool {
+		w := &randomWorld{set: build.Set("web", build.Status(record), build.Label(api.ManagedLabel, ""))}
+		woken, err := Sift(changeEvent(t, events.SourceDelete, "StatefulSet", w.set), build.Now, time.Hour)
+		if err != nil {
+			t.Fatal(err)
+		}
+		decisions := w.decisions()
+		return slices.ContainsFunc(woken.functions, func(f api.Function) bool { return decisions[f].Reason == api.StatusInvalid })
+	}
+	for _, phase := range append(slices.Clone(memberPhases), api.MemberGrowing) {
+		if !ended(build.Operation(api.Moving, build.Members(phase, "data-web-0"))) {
+			t.Errorf("a member is in phase %s: no woken function ends the operation", phase)
+		}
+	}
+	if ended(build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"), build.DerivedID)) {
+		t.Error("a genuine operation that has no journal yet is ended")
+	}
+}
+
 // doneByOther reports whether a woken function would do the same. Backup and restore share the members of a resize: each of them ends a
 // member that is overdue, or that Drydock has not written.
 func doneByOther(decisions map[api.Function]plan.Plan, concerned []api.Function, reason api.Reason) bool {

@@ -65,9 +65,8 @@ func (w *work) stepMembers() {
 
 // revertReason returns why the operation must be reverted, as a reason and a message. Both are empty if it can continue.
 func revertReason(in Input, record *api.Resize) (api.Reason, string) {
-	if problem := recordProblem(in, record); problem != "" {
-		return api.StatusInvalid, fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched. Find out who wrote it, "+
-			"then %s", api.StatusAnnotation, problem, operation.HowToRetry(in.Set.Namespace, record))
+	if message := resize.Forged(in.Observed, record); message != "" {
+		return api.StatusInvalid, message
 	}
 	if operation.Overdue(record, in.Now) {
 		return api.DeadlineExceeded, operation.TookTooLong(in.Set.Namespace, record, in.Settings.CopyTimeout)

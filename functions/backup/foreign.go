@@ -6,6 +6,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/world"
 )
 
@@ -13,7 +14,7 @@ import (
 // are deleted. A provisioner may hand out an existing folder, for example if its path pattern contains an annotation. Then the volume is
 // new, but its data is not.
 func retainForeignTargets(in Input, record *api.Resize) []plan.Action {
-	if !record.Copies() || recordProblem(in, record) != "" {
+	if !record.Copies() || resize.Forged(in.Observed, record) != "" {
 		return nil
 	}
 	w := &work{Input: in, before: record, record: record}

@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -59,6 +60,9 @@ func (in Input) swapIsLate(record *api.Resize) bool {
 // continueOperation continues the operation of the record if its journal agrees with the record.
 func continueOperation(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 	if record.Phase == api.Moving && in.Journal(record.Operation) == nil && record.Set.UID != "" && len(record.Members) > 0 {
+		if message := resize.Forged(in.Observed, record); message != "" {
+			return revert(in, record, api.StatusInvalid, message), nil
+		}
 		return plan.Noop(api.NotOurPhase), nil // backup writes the journal first
 	}
 	if problem := journalConflict(in, record); problem != "" {

@@ -20,6 +20,7 @@ func TestForgedRecordIsNotTrusted(t *testing.T) {
 	}
 	payroll := objects{build.VolumeOf(build.Claim("data-payroll-0", "64Mi"), build.Released())}
 	own := append(journalOf(web0), heldPodOf(0)...)
+	back := build.RollbackOf("ba9876543210")
 	check(t,
 		testCase{"an old volume that the claim does not have",
 			situation(names(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), own,
@@ -34,7 +35,11 @@ func TestForgedRecordIsNotTrusted(t *testing.T) {
 				func(m *api.Member) { m.Claims[0].NewVolume = "pv-data-payroll-0" }))),
 				journalOf(web0), pod(0), source(web0), payroll)},
 		testCase{"there is no journal yet: backup writes it first",
+			situation(setWith(movingOne(api.MemberPending, build.DerivedID)), pod(0), untouchedClaim(web0))},
+		testCase{"there is no journal, and the id does not derive from the set",
 			situation(setWith(movingOne(api.MemberSwapping)), heldPodOf(0), source(web0), copyVolume(web0))},
+		testCase{"there is no journal, although a member was stopped",
+			situation(setWith(movingOne(api.MemberStopping, build.DerivedID)), pod(0), untouchedClaim(web0))},
 		testCase{"the journal cannot be read", situation(setWith(movingOne(api.MemberSwapping)),
 			objects{build.With(journalOf(web0)[0], build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") }))},
 			heldPodOf(0), source(web0), copyVolume(web0))},
@@ -44,6 +49,10 @@ func TestForgedRecordIsNotTrusted(t *testing.T) {
 		testCase{"a record that cannot be read",
 			situation(objects{build.Set("web", build.Annotation(api.StatusAnnotation, "{}"))}, journalOf(web0),
 				heldPodOf(0), source(web0))},
+		testCase{"a rollback, which copies nothing, whose member is in its final pass: the record cannot be read",
+			situation(setWith(movingOne(api.MemberFinalPass, back)), journalOf(web0), pod(0), source(web0))},
+		testCase{"the same member in a resize: its hold was removed during the final pass",
+			situation(setWith(movingOne(api.MemberFinalPass)), journalOf(web0), pod(0), source(web0))},
 		testCase{"a record of another set", situation(setWith(movingOne(api.MemberSwapping), build.UID("uid-2")), source(web0))},
 		testCase{"a templates-only record whose id does not match the set",
 			situation(setWithOldTemplate(build.Operation(api.Moving, build.ReplacesSet)), pod(0))},
@@ -77,7 +86,7 @@ func TestOldVolumesAreKeptForRetention(t *testing.T) {
 	}
 	using := build.Claim(web1, "128Mi")
 	back := build.Operation(api.Moving, build.Members(api.MemberPending, web0), build.RollbackOf("ba9876543210"),
-		build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = old0 }))
+		build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = old0 }), build.DerivedID)
 	check(t,
 		testCase{"one retention is over, another is not", situation(done, objects{retiredVolume(web0, over), retiredVolume(web1, open)})},
 		testCase{"the set is gone", situation(objects{retiredVolume(web0, over)})},

@@ -149,17 +149,16 @@ func (w *work) markStopped(member *api.Member) {
 		member.StoppedAt = operation.Moment(w.Now)
 	}
 	w.reason = api.CopyRunning
-	switch {
-	case w.record.IsRollback(): // a rollback copies nothing
+	switch next := w.record.AfterStop(); next {
+	case api.MemberSwapping:
 		w.enterSwap(member)
-		return
-	case w.record.GrowsWhileStopped():
+	case api.MemberGrowing:
 		w.reason = api.ExpansionRunning
-		w.enterPhase(member, api.MemberGrowing)
-		return
+		w.enterPhase(member, next)
+	default:
+		w.enterPhase(member, next)
+		w.announce = events.MemberChanged
 	}
-	w.enterPhase(member, api.MemberFinalPass)
-	w.announce = events.MemberChanged
 }
 
 // enterSwap begins the swap of a member in a rollback. Where all members stop together, it waits until all have stopped. Otherwise, a

@@ -10,29 +10,17 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
 
-// journalConflict returns where the record on the set contradicts the operation's journal, or empty if they agree. Every user who may
-// edit the set can write the record, but only Drydock and cluster administrators can write the journal. An operation that was given up
-// before it had a journal has changed nothing.
+// journalConflict returns why the operation cannot go on with its journal, or empty. An operation that was given up before it had a journal
+// has changed nothing.
 func journalConflict(in Input, record *api.Resize) string {
-	journal := in.JournalRecord(record.Operation)
-	switch {
-	case journal == nil && in.Journal(record.Operation) != nil:
-		return fmt.Sprintf("ControllerRevision %s cannot be read", api.JournalName(record.Operation))
-	case journal == nil && needsNoJournal(in, record):
-		return ""
-	case journal == nil:
+	if in.Journal(record.Operation) == nil && !needsNoJournal(in, record) {
 		return fmt.Sprintf("ControllerRevision %s does not exist or belongs to another controller", api.JournalName(record.Operation))
 	}
-	for _, move := range record.Moves() {
-		if !journal.HasSameMove(move) {
-			return fmt.Sprintf("ControllerRevision %s does not name claim %s on volume %s", api.JournalName(record.Operation), move.Claim,
-				move.OldVolume)
-		}
-	}
-	return ""
+	return resize.JournalConflict(in.Observed, record)
 }
 
 // needsNoJournal reports whether the operation can continue without its journal, because it writes to no volume any more and creates no

@@ -467,6 +467,42 @@ func TestRecordOfAnotherSetCountsAsAbsent(t *testing.T) {
 	}
 }
 
+// TestMemberPhaseFitsItsOperation: a rollback copies nothing, so none of its members can be in a final pass. The next step from such a
+// phase would be one that no operation has.
+func TestMemberPhaseFitsItsOperation(t *testing.T) {
+	for name, row := range map[string]struct {
+		kind    Kind
+		inPlace bool
+		phase   MemberPhase
+		loads   bool
+	}{
+		"a final pass of a copy":                           {KindResize, false, MemberFinalPass, true},
+		"a final pass of a rollback":                       {KindRollback, false, MemberFinalPass, false},
+		"a final pass of a claim that grows in place":      {KindResize, true, MemberFinalPass, false},
+		"a claim grows in place":                           {KindResize, true, MemberGrowing, true},
+		"a claim that is copied grows in place":            {KindResize, false, MemberGrowing, false},
+		"a claim of a rollback grows in place":             {KindRollback, true, MemberGrowing, false},
+		"a swap of a rollback":                             {KindRollback, false, MemberSwapping, true},
+		"a rollback retains the volumes before the stop":   {KindRollback, false, MemberCopying, true},
+		"a claim that grew was deleted and is bound again": {KindResize, true, MemberSwapping, true},
+		"a phase that no operation has":                    {KindResize, false, "Nonsense", false},
+		"no phase":                                         {KindResize, false, "", false},
+	} {
+		record := &Resize{
+			Header: Header{Version: RecordVersion, Operation: "0123456789ab", Kind: row.kind, Phase: Moving,
+				Set: SetRef{Name: "web", UID: uid}},
+			Members: []Member{{Phase: row.phase, Claims: []Move{{Claim: "data-web-0", InPlace: row.inPlace}}}},
+		}
+		if _, err := LoadResize(setWithStatus(record.Encode())); (err == nil) != row.loads {
+			t.Errorf("%s: error %v, want one: %t", name, err, !row.loads)
+		}
+		record.Set.UID = "uid-2"
+		if found, err := LoadResize(setWithStatus(record.Encode())); found != nil || err != nil {
+			t.Errorf("%s, in the record of another set: %v, %v", name, found, err)
+		}
+	}
+}
+
 // TestRecordBeginsWithItsPhase: an admission policy reads operation, kind and phase from the beginning of a record. A record that other
 // code reads differently is no record.
 func TestRecordBeginsWithItsPhase(t *testing.T) {
@@ -501,7 +537,7 @@ func TestRecordBeginsWithItsPhase(t *testing.T) {
 func TestHostileRecordTakesLittleMemory(t *testing.T) {
 	const size, mostTimes = 250 << 10, 40
 	for _, element := range []string{"null", "{}", "1", `""`, "[]", `{"claim":"a123456789012345678901234567890123456789"}`} {
-		for _, list := range []string{`"members":[{"claims":LIST}]`, `"members":LIST`, `"expansions":LIST`} {
+		for _, list := range []string{`"members":[{"phase":"Pending","claims":LIST}]`, `"members":LIST`, `"expansions":LIST`} {
 			elements := "[" + strings.TrimSuffix(strings.Repeat(element+",", size/(len(element)+1)), ",") + "]"
 			text := `{"version":2,"operation":"0123456789ab","kind":"Resize","phase":"Expanding","replaceSet":true,"set":{"name":"web"},` +
 				strings.Replace(list, "LIST", elements, 1) + `}`

@@ -31,6 +31,17 @@ const (
 	MemberKept MemberPhase = "Kept"
 )
 
+// occurs reports whether a member can be in the phase in an operation with this phase after MemberStopping.
+func (p MemberPhase) occurs(afterStop MemberPhase) bool {
+	switch p {
+	case MemberFinalPass, MemberGrowing:
+		return p == afterStop
+	case MemberPending, MemberCopying, MemberWaiting, MemberStopping, MemberSwapping, MemberStarting, MemberMoved, MemberKept:
+		return true
+	}
+	return false
+}
+
 // Member is one ordinal of the set: its pod and those of its claims that get other volumes.
 type Member struct {
 	Ordinal int         `json:"ordinal"`

@@ -71,6 +71,18 @@ func (r *Resize) GrowsWhileStopped() bool {
 // Copies reports whether data is copied to new volumes.
 func (r *Resize) Copies() bool { return !r.IsRollback() && !r.GrowsWhileStopped() }
 
+// AfterStop returns the phase of a member after MemberStopping. Only an operation that copies data has final passes, and members grow only
+// in an operation that grows their claims.
+func (r *Resize) AfterStop() MemberPhase {
+	switch {
+	case r.IsRollback():
+		return MemberSwapping
+	case r.GrowsWhileStopped():
+		return MemberGrowing
+	}
+	return MemberFinalPass
+}
+
 // Moves returns the moves of all members.
 func (r *Resize) Moves() []*Move {
 	var all []*Move
@@ -141,6 +153,13 @@ func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 	created := record.Set.UID == "" && record.Set.Name == set.Name && record.Active() && record.ReplaceSet
 	if !created && !record.isOf(set) {
 		return nil, nil
+	}
+	afterStop := record.AfterStop()
+	for _, m := range record.Members {
+		if !m.Phase.occurs(afterStop) {
+			return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s: member %d of this %s cannot be in phase %q; remove the annotation if no "+
+				"operation runs", StatusAnnotation, set.Namespace, set.Name, m.Ordinal, record.Kind, m.Phase)
+		}
 	}
 	return record, nil
 }

@@ -63,7 +63,7 @@ func Concerned(c operation.Change) []api.Function {
 		turn = append(turn, api.Restore) // it releases the held pods, or ends the operation
 	}
 	if c.Swept && record.Phase == api.Moving && !slices.Contains(turn, api.Backup) {
-		turn = append(turn, api.Backup) // in any phase of a member, it finds a missing journal or a passed deadline
+		turn = append(turn, api.Backup) // it also keeps the movers of members alive that stop or are swapped
 	}
 	switch {
 	case c.Added || c.Gone || c.Swept || operation.Aborted(c.Set), c.Set.Annotations[api.ApproveAnnotation] == record.Operation:

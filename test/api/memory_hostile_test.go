@@ -415,8 +415,8 @@ func nulls(size int) string { return strings.TrimSuffix(strings.Repeat("null,", 
 func recordOfNulls(name, list string, size int) *appsv1.StatefulSet {
 	set := build.Set(name)
 	set.Annotations = map[string]string{api.StatusAnnotation: fmt.Sprintf(
-		`{"version":2,"operation":"0123456789ab","kind":"Resize","phase":"Expanding","replaceSet":true,"set":{"name":%q},%q:[{"claims":[%s]}]}`,
-		name, list, nulls(size))}
+		`{"version":2,"operation":"0123456789ab","kind":"Resize","phase":"Expanding","replaceSet":true,"set":{"name":%q},`+
+			`%q:[{"phase":"Pending","claims":[%s]}]}`, name, list, nulls(size))}
 	return set
 }
 

@@ -138,6 +138,7 @@ func (w *fixture) mutate(s *api.Resize) {
 		func() { move.UID = pick(w, types.UID("uid-"+web0), "uid-"+gone, "uid-of-another-claim", "") },
 		func() { move.Digest = pick(w, "", "digest") },
 		func() { move.Copies = w.random.IntN(3) },
+		func() { move.InPlace = !move.InPlace },
 		func() { member.Phase = pick(w, w.memberPhase(), "Nonsense") },
 		func() { member.Ordinal = pick(w, 0, 1, 7) },
 		func() { member.Pod = pick(w, types.UID("uid-web-0"), "uid-web-1", "uid-of-another-pod", "") },
@@ -155,9 +156,8 @@ func (w *fixture) mutate(s *api.Resize) {
 }
 
 func (w *fixture) memberPhase() api.MemberPhase {
-	return pick(w, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberSwapping,
-		api.MemberSwapping,
-		api.MemberStarting, api.MemberMoved, api.MemberKept)
+	return pick(w, api.MemberPending, api.MemberCopying, api.MemberWaiting, api.MemberStopping, api.MemberFinalPass, api.MemberGrowing,
+		api.MemberSwapping, api.MemberSwapping, api.MemberStarting, api.MemberMoved, api.MemberKept)
 }
 
 // pods returns the pods of the members. Each runs, is held, is held and has ended, or does not exist.

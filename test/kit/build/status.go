@@ -54,6 +54,8 @@ func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
 			switch phase {
 			case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
 				move.NewVolume, move.Digest = "pv-new-"+name, "digest-"+name
+			case api.MemberGrowing:
+				move.InPlace = true
 			}
 			ordinal := ordinalOf(name)
 			if r.Member(ordinal) == nil {
