@@ -186,7 +186,7 @@ func Forged(o *world.Observed, record *api.Resize) string {
 	if problem == "" {
 		return ""
 	}
-	return fmt.Sprintf("the annotation %s was not written by Drydock: %s. No volume was touched. Find out who wrote it, then %s",
+	return fmt.Sprintf("the annotation %s was not written by Drydock: %s. Drydock leaves its volumes alone. Find out who wrote it, then %s",
 		api.StatusAnnotation, problem, operation.HowToRetry(o.Set.Namespace, record))
 }
 

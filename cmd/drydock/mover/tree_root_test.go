@@ -224,12 +224,9 @@ func TestTargetThatIgnoresCaseIsMismatch(t *testing.T) {
 				setTime(t, path, 1_700_000_000e9) // NTFS stores times in units of 100 ns
 				return err
 			}))
-			o := Options{Source: src.dir, Target: dst}
-			if row.want == "" {
+			if o := (Options{Source: src.dir, Target: dst}); row.want == "" {
 				copyTree(t, o)
-				return
-			}
-			if problems := strings.Join(copyFails(t, o, moverreport.CodeMismatch).Paths, "\n"); !strings.Contains(problems, row.want) {
+			} else if problems := strings.Join(copyFails(t, o, moverreport.CodeMismatch).Paths, "\n"); !strings.Contains(problems, row.want) {
 				t.Errorf("%q is missing in:\n%s", row.want, problems)
 			}
 		})
