@@ -1,0 +1,339 @@
+package swarm
+
+import (
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/test/swarm/apiserver"
+)
+
+// act is one step of a run. A and B choose among what is possible at the time, so that every sequence of acts is a run.
+type act struct {
+	do   string
+	a, b int
+}
+
+// environment has the acts of everything but users, with their weights.
+var environment = map[string]struct {
+	weight int
+	do     func(w *World, a, b int)
+}{
+	"deliver": {30, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.deliver(i) }) }},
+	"twice":   {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.start(w.queue[i], free) }) }},
+	"lose":    {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.queue = slices.Delete(w.queue, i, i+1) }) }},
+	"slow": {8, func(w *World, a, b int) {
+		w.withEvent(a, func(i int) {
+			if len(w.held) > 2 {
+				return
+			}
+			d := w.queue[i]
+			w.queue = slices.Delete(w.queue, i, i+1)
+			w.hold(d, []stop{all, writes, writes}[b%3])
+		})
+	}},
+	"release":   {10, func(w *World, a, b int) { w.withHeld(a, func(i int) { w.release(i, b%3 == 0) }) }},
+	"drop":      {2, func(w *World, a, _ int) { w.withHeld(a, w.kill) }},
+	"losereply": {2, func(w *World, a, _ int) { w.loses = 1 + a%2 }},
+	"tick":      {8, func(w *World, _, _ int) { w.tick() }},
+	"source":    {10, func(w *World, _, _ int) { w.source() }},
+	"blind":     {2, func(w *World, _, _ int) { w.blind() }},
+	"settle":    {8, func(w *World, _, _ int) { w.settle() }},
+	"sync":      {4, func(w *World, _, _ int) { w.syncSets() }},
+	"kubelet":   {4, func(w *World, _, _ int) { w.runPods() }},
+	"storage":   {3, func(w *World, a, _ int) { w.provision(a%4 > 0) }},
+	"jobs":      {3, func(w *World, _, _ int) { w.runJobs() }},
+	"collect":   {3, func(w *World, _, _ int) { w.collect() }},
+	"operator":  {5, func(w *World, a, _ int) { w.reconcile(a%4 == 0) }},
+	"hooks":     {3, func(w *World, _, _ int) { w.endJobs(true) }},
+	"hooksfail": {1, func(w *World, _, _ int) { w.endJobs(false) }},
+	"clean":     {3, func(w *World, _, _ int) { w.endCleanupPods(true) }},
+	"cleanfail": {1, func(w *World, _, _ int) { w.endCleanupPods(false) }},
+	"refuse": {2, func(w *World, a, _ int) {
+		w.refused = append([]string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions", "scalers", "jobs"},
+			ownerResources...)[a%9]
+	}},
+	"accept":  {2, func(w *World, _, _ int) { w.refused = "" }},
+	"sick":    {1, func(w *World, _, _ int) { w.sick = true }},
+	"healthy": {2, func(w *World, _, _ int) { w.sick = false }},
+	"clock": {8, func(w *World, a, _ int) {
+		w.pass([]time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 35 * time.Minute, 40 * time.Minute,
+			3 * time.Hour}[a%7])
+	}},
+	"calm": {10, func(w *World, a, _ int) { w.rounds(1+a%4, time.Minute) }},
+}
+
+// withEvent calls do with the index of an event in the queue, if there is one.
+func (w *World) withEvent(a int, do func(i int)) {
+	if len(w.queue) > 0 {
+		do(a % len(w.queue))
+	}
+}
+
+// withHeld calls do with the index of a held process, if there is one.
+func (w *World) withHeld(a int, do func(i int)) {
+	if len(w.held) > 0 {
+		do(a % len(w.held))
+	}
+}
+
+// users has the acts of users on a set, with their weights. They happen only if the set exists.
+var users = map[string]struct {
+	weight int
+	do     func(w *World, set string, b int)
+}{
+	"scale": {6, func(w *World, set string, b int) { w.scale(set, b%4) }},
+	"delete": {3, func(w *World, set string, b int) {
+		options := metav1.DeleteOptions{}
+		if b%3 == 0 {
+			orphan := metav1.DeletePropagationOrphan
+			options.PropagationPolicy = &orphan
+		}
+		if w.annotation(set, api.CleanupOnDeleteAnnotation) == "true" {
+			for _, claim := range claimsOfSet(set) {
+				w.wishes.free[claim] = true
+			}
+		}
+		w.remove(person, in("statefulsets", set), options)
+	}},
+	"paused":   {6, func(w *World, set string, _ int) { w.annotate(set, api.PausedAnnotation, "true") }},
+	"unpaused": {6, func(w *World, set string, _ int) { w.annotate(set, api.PausedAnnotation, nil) }},
+	"activity": {6, func(w *World, set string, _ int) { w.order(events.Activity, set) }},
+	"wake": {3, func(w *World, set string, _ int) {
+		w.annotate(set, api.AwakeUntilAnnotation, time.Now().Add(20*time.Minute).UTC().Format(time.RFC3339))
+	}},
+	"sleep":   {3, func(w *World, set string, _ int) { w.order(events.Sleep, set) }},
+	"sleepat": {3, func(w *World, set string, _ int) { w.annotate(set, api.SleepRequestedAnnotation, now()) }},
+	"abort":   {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
+	"retry":   {3, func(w *World, set string, _ int) { w.retry(set) }},
+	"resize": {4, func(w *World, set string, b int) {
+		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi"}[b%2])
+	}},
+	"withdraw": {2, func(w *World, set string, _ int) { w.annotate(set, api.ResizeAnnotation, nil) }},
+	"idleoff":  {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, nil) }},
+	"idleon":   {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, "30m") }},
+	"cleanoff": {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, nil) }},
+	"cleanon":  {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, cleanupTemplate) }},
+	"optout":   {3, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, nil) }},
+	"optin":    {4, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, "true") }},
+	"group":    {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2]) }},
+	"policy":   {2, func(w *World, set string, b int) { w.setPolicy(set, []string{"Retain", "Delete"}[b%2]) }},
+	"replace":  {3, func(w *World, set string, _ int) { w.replace(set) }},
+	"backup":   {2, func(w *World, set string, _ int) { w.backup(set) }},
+	"scalernew": {3, func(w *World, set string, _ int) {
+		if !w.isOwned(set) && w.server.Get(in("scalers", scalerName(set))) == nil {
+			w.createScaler(set, max(w.wishes.counts[set], 1))
+		}
+	}},
+}
+
+// others has the acts of users that need no StatefulSet.
+var others = map[string]struct {
+	weight int
+	do     func(w *World, set string, b int)
+}{
+	"create":      {5, func(w *World, set string, _ int) { w.recreate(set) }},
+	"restored":    {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
+	"scaler":      {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
+	"scalerpause": {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
+	"scalergone":  {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
+	"owner":       {5, func(w *World, _ string, b int) { w.scaleOwner(1 + b%3) }},
+	"ownerpause":  {2, func(w *World, _ string, b int) { w.pauseOperator(b%2 == 1) }},
+	"deletepod": {2, func(w *World, _ string, b int) {
+		if pods := w.server.List("pods"); len(pods) > 0 {
+			w.remove(person, keyOf("pods", pods[b%len(pods)]), metav1.DeleteOptions{})
+		}
+	}},
+}
+
+// do carries out an act. It panics if there is no such act.
+func (w *World) do(a act) {
+	w.pass(0)
+	set := w.names()[a.a%w.Sets]
+	w.tell("%s %s %d", a.do, set, a.b)
+	if act, is := environment[a.do]; is {
+		act.do(w, a.a, a.b)
+	} else if act, is := others[a.do]; is {
+		act.do(w, set, a.b)
+	} else if act, is := users[a.do]; !is {
+		panic("there is no act " + a.do)
+	} else if w.set(set) != nil {
+		act.do(w, set, a.b)
+	}
+}
+
+func (w *World) annotate(set, name string, value any) {
+	w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, value, "metadata", "annotations", name) })
+}
+
+func (w *World) label(set, name string, value any) {
+	w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, value, "metadata", "labels", name) })
+}
+
+func (w *World) retry(set string) {
+	if w.set(set) != nil {
+		w.annotate(set, api.RetryAnnotation, "now")
+	}
+	if k := in("scalers", scalerName(set)); w.server.Get(k) != nil {
+		w.change(person, k, "", func(o *apiserver.Object) { put(o, "now", "metadata", "annotations", api.RetryAnnotation) })
+	}
+}
+
+// scale scales a set that neither a Scaler nor an operator scales.
+func (w *World) scale(set string, n int) {
+	_, scaled := w.wishes.scalers[set]
+	if o := w.set(set); scaled || w.isOwned(set) || numberOf(o, "spec", "replicas") == n || o.GetDeletionTimestamp() != nil {
+		return
+	}
+	before, asleep := w.sleptWith(set)
+	if !w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
+		return
+	}
+	delete(w.wishes.also, set)
+	if n == 0 && asleep { // it looks like the sleep
+		w.wishes.also[set] = before
+	}
+	w.wishes.counts[set] = n
+	w.note(set)
+}
+
+func (w *World) scaleScaler(set string, n int) {
+	k := in("scalers", scalerName(set))
+	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || n == 0 && w.isAsleep(set) {
+		return // docs/scaler.md: a Scaler that is scaled to zero during a sleep gets the count from before it
+	}
+	if w.change(person, k, "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
+		w.wishes.scalers[set] = n
+		w.note(set)
+	}
+}
+
+func (w *World) pauseScaler(set string, pause bool) {
+	k := in("scalers", scalerName(set))
+	if w.server.Get(k) != nil && w.change(person, k, "", func(o *apiserver.Object) { put(o, pause, "spec", "paused") }) {
+		w.wishes.paused[set] = pause
+	}
+}
+
+// removeScaler deletes the Scaler. The set keeps its count, or during a sleep the count from before it.
+func (w *World) removeScaler(set string) {
+	k := in("scalers", scalerName(set))
+	if o := w.server.Get(k); o == nil || o.GetDeletionTimestamp() != nil {
+		return
+	}
+	w.remove(person, k, metav1.DeleteOptions{})
+	if w.server.Get(k) != nil {
+		return
+	}
+	w.wishes.counts[set] = w.wishes.scalers[set]
+	delete(w.wishes.scalers, set)
+	if o := w.set(set); o != nil {
+		w.wishes.also[set] = numberOf(o, "spec", "replicas")
+		if w.annotation(set, api.SleepAnnotation) != "" {
+			w.wishes.also[set] = w.wishes.lastUp[set]
+		}
+	}
+	w.wishes.unclear[set] = w.wishes.unclear[set] || w.wishes.paused[set] // the set keeps its count, whatever that is
+}
+
+func (w *World) scaleOwner(n int) {
+	o := w.owner()
+	if o == nil || !w.change(person, keyOf(w.operator.resource, o), "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
+		return
+	}
+	put(&apiserver.Object{Object: w.wishes.owner}, int64(n), "spec", "replicas")
+	for _, set := range w.operator.sets {
+		w.note(set)
+	}
+}
+
+// pauseOperator pauses the operator by hand, or ends that.
+func (w *World) pauseOperator(pause bool) {
+	o := w.owner()
+	if o == nil || w.Owner == stopsByPause {
+		return
+	}
+	path, value := []string{"metadata", "labels", pauseLabel}, any("true")
+	if w.Owner == pausesByField {
+		path, value = []string{"spec", "managementState"}, "unmanaged"
+	}
+	if !pause {
+		value = nil
+	}
+	w.change(person, keyOf(w.operator.resource, o), "", func(o *apiserver.Object) { put(o, value, path...) })
+	for _, set := range w.operator.sets {
+		w.wishes.unclear[set] = pause
+	}
+	w.wishes.handPaused = pause
+}
+
+// ownersPause reports whether a user has paused the operator.
+func (w *World) ownersPause() bool { return w.wishes.handPaused }
+
+func (w *World) setPolicy(set, policy string) {
+	const whenScaled = "whenScaled"
+	if textOf(w.set(set), "spec", "persistentVolumeClaimRetentionPolicy", whenScaled) == policy {
+		return // nobody could see it
+	}
+	if w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
+		put(o, policy, "spec", "persistentVolumeClaimRetentionPolicy", whenScaled)
+	}) {
+		w.wishes.policies[set] = policy
+	}
+}
+
+// replace lets a deployment tool replace the metadata of a set with its manifest, which has no records.
+func (w *World) replace(set string) {
+	w.change(tool, in("statefulsets", set), "", func(o *apiserver.Object) {
+		for _, name := range []string{api.SleepAnnotation, api.ScaleAnnotation, api.StatusAnnotation, api.CleanupAnnotation,
+			api.LastActivityAnnotation, api.AwakeUntilAnnotation} {
+			put(o, nil, "metadata", "annotations", name)
+		}
+		put(o, w.wishes.policies[set], "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
+	})
+}
+
+func (w *World) backup(set string) {
+	if o := w.set(set); o.GetDeletionTimestamp() == nil && !w.isOwned(set) {
+		w.backups[set] = backup{o, w.wishes.policies[set], w.wishes.counts[set]}
+	}
+}
+
+// restoreBackup lets a backup tool create a set again as it was, with all annotations.
+func (w *World) restoreBackup(set string) {
+	b, has := w.backups[set]
+	if !has || w.set(set) != nil || w.isOwned(set) {
+		return
+	}
+	o := b.set.DeepCopy()
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences",
+		"finalizers"} {
+		put(o, nil, "metadata", field)
+	}
+	w.wishes.policies[set], w.wishes.counts[set] = b.policy, b.count
+	delete(w.wishes.also, set)
+	w.note(set)
+	w.create(tool, "statefulsets", o.Object)
+}
+
+// recreate creates a set that does not exist.
+func (w *World) recreate(set string) {
+	if w.set(set) != nil || w.isOwned(set) {
+		return
+	}
+	n := w.wish(set)
+	if _, scaled := w.wishes.scalers[set]; scaled {
+		n = 3
+	}
+	w.createSet(person, set, n)
+}
+
+// backup is a set as a backup tool has it, with the wishes of that time.
+type backup struct {
+	set    *apiserver.Object
+	policy string
+	count  int
+}

@@ -1,0 +1,195 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/plugin/cel"
+	"k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"sigs.k8s.io/yaml"
+)
+
+// Policies are ValidatingAdmissionPolicies that deny, compiled by Kubernetes' own code.
+type Policies struct {
+	all    []policy
+	grants func(user, group, resource, verb string) bool
+}
+
+type policy struct {
+	admissionv1.ValidatingAdmissionPolicy
+	validator validating.Validator
+}
+
+// LoadPolicies reads the policies in the YAML files of a folder. Policies whose binding only warns are left out. grants says whether a user
+// has a right that a policy asks for.
+func LoadPolicies(folder string, grants func(user, group, resource, verb string) bool) (*Policies, error) {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		return nil, fmt.Errorf("%s has no policies: %w", folder, err)
+	}
+	loaded := &Policies{grants: grants}
+	denies := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		for document := range strings.SplitSeq(string(text), "\n---\n") {
+			var p admissionv1.ValidatingAdmissionPolicy
+			var b admissionv1.ValidatingAdmissionPolicyBinding
+			if err := yaml.Unmarshal([]byte(document), &p); err != nil {
+				return nil, fmt.Errorf("%s: %w", file, err)
+			}
+			switch p.Kind {
+			case "ValidatingAdmissionPolicy":
+				loaded.all = append(loaded.all, policy{p, compile(&p)})
+			case "ValidatingAdmissionPolicyBinding":
+				if err := yaml.Unmarshal([]byte(document), &b); err != nil {
+					return nil, fmt.Errorf("%s: %w", file, err)
+				}
+				denies[b.Spec.PolicyName] = slices.Contains(b.Spec.ValidationActions, admissionv1.Deny)
+			}
+		}
+	}
+	loaded.all = slices.DeleteFunc(loaded.all, func(p policy) bool { return !denies[p.Name] })
+	return loaded, nil
+}
+
+// compile does what Kubernetes does with a policy (kubernetes apiserver pkg/admission/plugin/policy/validating, compilePolicy).
+func compile(p *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
+	compiler, err := cel.NewCompositedCompiler(environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()))
+	if err != nil {
+		panic(err)
+	}
+	with := cel.OptionalVariableDeclarations{HasAuthorizer: true}
+	var variables []cel.NamedExpressionAccessor
+	for _, v := range p.Spec.Variables {
+		variables = append(variables, &validating.Variable{Name: v.Name, Expression: v.Expression})
+	}
+	compiler.CompileAndStoreVariables(variables, with, environment.StoredExpressions)
+	conditions := make([]cel.ExpressionAccessor, len(p.Spec.MatchConditions))
+	for i := range p.Spec.MatchConditions {
+		conditions[i] = (*matchconditions.MatchCondition)(&p.Spec.MatchConditions[i])
+	}
+	validations, messages := make([]cel.ExpressionAccessor, len(p.Spec.Validations)), make([]cel.ExpressionAccessor, len(p.Spec.Validations))
+	for i, v := range p.Spec.Validations {
+		validations[i] = &validating.ValidationCondition{Expression: v.Expression, Message: v.Message, Reason: v.Reason}
+		if v.MessageExpression != "" {
+			messages[i] = &validating.MessageExpressionCondition{MessageExpression: v.MessageExpression}
+		}
+	}
+	return validating.NewValidator(compiler.CompileCondition(validations, with, environment.StoredExpressions),
+		matchconditions.NewMatcher(compiler.CompileCondition(conditions, with, environment.StoredExpressions), p.Spec.FailurePolicy, "policy",
+			"validate", p.Name),
+		compiler.CompileCondition(nil, with, environment.StoredExpressions),
+		compiler.CompileCondition(messages, cel.OptionalVariableDeclarations{}, environment.StoredExpressions), p.Spec.FailurePolicy)
+}
+
+// admit returns the error of the first policy that denies the request.
+func (p *Policies) admit(by Client, k Key, part string, verb admission.Operation, after, before *Object, dryRun bool) error {
+	if p == nil {
+		return nil
+	}
+	kind := kinds[k.Resource]
+	resource := schema.GroupVersionResource{Group: kind.group, Version: kind.version, Resource: k.Resource}
+	for i := range p.all {
+		if !p.all[i].matches(resource, k.Namespace, part, verb, after, before) {
+			continue
+		}
+		var options runtime.Object
+		switch verb {
+		case admission.Create:
+			options = &metav1.CreateOptions{FieldManager: by.Manager}
+		case admission.Update:
+			options = &metav1.PatchOptions{FieldManager: by.Manager}
+		case admission.Delete:
+			options = &metav1.DeleteOptions{}
+		}
+		who := &user.DefaultInfo{Name: by.User}
+		attributes := admission.NewAttributesRecord(orNil(after), orNil(before), kind.gvk(), k.Namespace, k.Name, resource, part, verb, options,
+			dryRun, who)
+		versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind.gvk(), VersionedObject: orNil(after),
+			VersionedOldObject: orNil(before)}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
+		result := p.all[i].validator.Validate(context.Background(), resource, versioned, nil, namespace, celconfig.RuntimeCELCostBudget,
+			grants{p.grants})
+		for _, decision := range result.Decisions {
+			if decision.Action == validating.ActionDeny {
+				return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
+					Details: &metav1.StatusDetails{Group: kind.group, Kind: k.Resource, Name: k.Name},
+					Message: fmt.Sprintf("%s %q is forbidden: ValidatingAdmissionPolicy '%s' with binding '%[3]s' denied request: %s", k.Resource,
+						k.Name, p.all[i].Name, decision.Message)}}
+			}
+		}
+	}
+	return nil
+}
+
+// orNil returns a nil interface for a nil object.
+func orNil(o *Object) runtime.Object {
+	if o == nil {
+		return nil
+	}
+	return o
+}
+
+// matches reports whether the policy is asked about the request (kubernetes apiserver pkg/admission/plugin/policy/matching).
+func (p *policy) matches(r schema.GroupVersionResource, namespace, part string, verb admission.Operation, after, before *Object) bool {
+	match := p.Spec.MatchConstraints
+	if selector, err := metav1.LabelSelectorAsSelector(match.NamespaceSelector); match.NamespaceSelector != nil && namespace != "" &&
+		(err != nil || !selector.Matches(labels.Set{corev1.LabelMetadataName: namespace})) {
+		return false
+	}
+	if selector, err := metav1.LabelSelectorAsSelector(match.ObjectSelector); match.ObjectSelector != nil &&
+		(err != nil || !selects(selector, after) && !selects(selector, before)) {
+		return false
+	}
+	return slices.ContainsFunc(match.ResourceRules, func(rule admissionv1.NamedRuleWithOperations) bool {
+		name := r.Resource
+		if part != "" {
+			name += "/" + part
+		}
+		return has(rule.APIGroups, r.Group) && has(rule.APIVersions, r.Version) && (has(rule.Resources, name) ||
+			part != "" && has(rule.Resources, r.Resource+"/*")) &&
+			slices.ContainsFunc(rule.Operations, func(o admissionv1.OperationType) bool {
+				return o == admissionv1.OperationAll || string(o) == string(verb)
+			})
+	})
+}
+
+func has(all []string, one string) bool {
+	return slices.Contains(all, one) || slices.Contains(all, "*")
+}
+
+func selects(selector labels.Selector, o *Object) bool {
+	return o != nil && selector.Matches(labels.Set(o.GetLabels()))
+}
+
+// grants answers the questions that a policy asks by the variable authorizer.
+type grants struct {
+	granted func(user, group, resource, verb string) bool
+}
+
+func (g grants) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+	if g.granted(a.GetUser().GetName(), a.GetAPIGroup(), a.GetResource(), a.GetVerb()) {
+		return authorizer.DecisionAllow, "", nil
+	}
+	return authorizer.DecisionNoOpinion, "", nil
+}

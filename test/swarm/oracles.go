@@ -1,0 +1,273 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/test/swarm/apiserver"
+)
+
+// claimReturns: a member that comes back has the claim that it had, unless it was unwanted in the meantime.
+func (w *World) claimReturns(c apiserver.Commit) {
+	const running = "Running"
+	runs := func(pod *apiserver.Object) bool { return textOf(pod, "status", "phase") == running }
+	if c.After == nil || !isMember(c.After) || !runs(c.After) || runs(c.Before) {
+		return
+	}
+	for _, name := range claimsOf(c.After) {
+		claim := w.server.Get(in("persistentvolumeclaims", name))
+		if claim == nil {
+			continue
+		}
+		uid, was := string(claim.GetUID()), w.wishes.mounted[name]
+		if was != "" && was != uid && !w.wishes.free[name] {
+			w.violate("the member of claim %s comes back on another claim, and was always wanted", name)
+		}
+		w.wishes.mounted[name] = uid
+		delete(w.wishes.free, name)
+	}
+	for _, set := range w.names() {
+		w.note(set) // members above the wish may run for a while
+	}
+}
+
+// claimGoes: nobody deletes the claim of a member that was wanted all the time.
+func (w *World) claimGoes(c apiserver.Commit) {
+	if c.Before == nil || w.wishes.mounted[c.Name] != string(c.Before.GetUID()) || w.wishes.free[c.Name] {
+		return
+	}
+	if c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil {
+		w.violate("%s deletes claim %s, whose member was always wanted", c.By.User, c.Name)
+	}
+}
+
+// optedOutSetStaysUp: Drydock does not let an operator stop a set that its user has opted out.
+func (w *World) optedOutSetStaysUp(c apiserver.Commit) {
+	if c.By == operatorClient && c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0 &&
+		c.After.GetLabels()[api.ManagedLabel] != "true" && w.wish(c.Name) > 0 && w.wishes.out[c.Name] < w.wishes.stopped {
+		w.violate("Drydock lets the operator stop set %s, which is opted out", c.Name)
+	}
+}
+
+// finish ends all faults, lets the users want all sets awake, and judges how the world settles.
+func (w *World) finish() {
+	w.tell("---- no more faults: the users want all sets awake")
+	for n := 0; len(w.held) > 0; n++ {
+		w.release(0, false)
+	}
+	w.refused, w.loses, w.sick = "", 0, false
+	w.endUsersPauses()
+	w.rounds(3, time.Minute)
+	for _, set := range w.names() {
+		w.recreate(set)
+	}
+	if !w.judgeOptedOut() {
+		return
+	}
+	for _, set := range w.names() {
+		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
+			put(o, "true", "metadata", "labels", api.ManagedLabel)
+			put(o, time.Now().Add(5000*time.Hour).UTC().Format(time.RFC3339), "metadata", "annotations", api.AwakeUntilAnnotation)
+		})
+	}
+	why := "the end has not begun"
+	for n := 0; n < 95 && why != "" && w.problem == ""; n++ {
+		if n == 2 || n == 40 || n == 70 {
+			for _, set := range w.names() {
+				w.retry(set)
+			}
+		}
+		w.round(pauseAfter(n))
+		if why = w.unsettled(); n < 5 && why == "" {
+			why = "the end has not begun"
+		}
+	}
+	if why != "" {
+		w.violate("in the end, %s", why)
+	}
+	w.rounds(3, time.Minute)
+	w.staysQuiet()
+	if why := w.unsettled(); why != "" {
+		w.violate("later, %s", why)
+	}
+}
+
+// pauseAfter returns the pause after a round of the end. They grow, so that timeouts of a day end.
+func pauseAfter(round int) time.Duration {
+	switch {
+	case round > 80:
+		return 6 * time.Hour
+	case round > 45:
+		return 10 * time.Minute
+	}
+	return time.Minute
+}
+
+func (w *World) rounds(n int, long time.Duration) {
+	for range n {
+		if w.problem == "" {
+			w.round(long)
+		}
+	}
+}
+
+// endUsersPauses removes what users have paused.
+func (w *World) endUsersPauses() {
+	if w.operator != nil && w.owner() != nil && w.ownersPause() {
+		w.pauseOperator(false)
+	}
+	for _, set := range w.names() {
+		if w.set(set) != nil {
+			w.annotate(set, api.PausedAnnotation, nil)
+		}
+		if w.wishes.paused[set] {
+			w.pauseScaler(set, false)
+		}
+	}
+}
+
+// judgeOptedOut: an opted-out set gets the count that its users want within 45 minutes. A set whose operator also has others is not judged,
+// because the operator may be paused for their sleep.
+func (w *World) judgeOptedOut() bool {
+	out := slices.DeleteFunc(w.names(), func(set string) bool {
+		o := w.set(set)
+		_, scaled := w.wishes.scalers[set]
+		return o == nil || o.GetLabels()[api.ManagedLabel] == "true" || scaled
+	})
+	if len(out) == 0 {
+		return w.problem == ""
+	}
+	w.rounds(45, time.Minute)
+	for _, set := range out {
+		shared := w.isOwned(set) && len(w.operator.sets) > 1
+		if o := w.set(set); o != nil && !shared && !w.accepts(set, numberOf(o, "spec", "replicas")) {
+			w.violate("opted-out set %s has %d replicas, and its users want %d", set, numberOf(o, "spec", "replicas"), w.wish(set))
+		}
+	}
+	return w.problem == ""
+}
+
+// staysQuiet: a settled world gets no more writes, and no event fails.
+func (w *World) staysQuiet() {
+	if w.problem != "" {
+		return
+	}
+	clear(w.failures)
+	from := len(w.server.Log())
+	w.rounds(6, time.Minute)
+	for _, c := range w.server.Log()[from:] {
+		if isFunction(c.By) {
+			w.violate("a settled world gets a write: %s writes %s", c.By.User, c.Key)
+		}
+	}
+	for _, f := range slices.Sorted(maps.Keys(w.failures)) {
+		w.violate("in a settled world, %s fails: %s", f, slices.Sorted(maps.Keys(w.failures[f]))[0])
+	}
+}
+
+// unsettled says what differs from the users' wishes, or returns "".
+func (w *World) unsettled() string {
+	for _, set := range w.names() {
+		if why := w.unsettledSet(set); why != "" {
+			return why
+		}
+	}
+	if o := w.owner(); o != nil && !equality.Semantic.DeepEqual(writtenByUsers(o), w.wishes.owner) {
+		return fmt.Sprintf("the owner is %v, and its user wrote %v", writtenByUsers(o), w.wishes.owner)
+	}
+	for _, r := range w.server.List("controllerrevisions") {
+		if metav1.GetControllerOf(r) == nil || r.GetLabels()[api.OperationLabel] != "" {
+			return "a record is left: " + r.GetName()
+		}
+	}
+	for _, pod := range w.server.List("pods") {
+		if len(pod.GetFinalizers()) > 0 {
+			return fmt.Sprintf("pod %s has the finalizer %s", pod.GetName(), pod.GetFinalizers()[0])
+		}
+	}
+	return ""
+}
+
+func (w *World) unsettledSet(name string) string {
+	o := w.set(name)
+	if o == nil {
+		if w.isOwned(name) || w.wishes.unclear[name] {
+			return ""
+		}
+		return "set " + name + " does not exist"
+	}
+	for _, r := range operation.Of(apiserver.Decode[appsv1.StatefulSet](o)).All() {
+		if r.Active() {
+			return fmt.Sprintf("a %s of set %s is active in %s (%s)", r.Head().Kind, name, r.Head().Phase, r.Head().Reason)
+		}
+	}
+	has, ready := numberOf(o, "spec", "replicas"), numberOf(o, "status", "readyReplicas")
+	if !w.accepts(name, has) || ready != has {
+		how := "more"
+		switch wants := w.wish(name); {
+		case has == 0:
+			how = "NO"
+		case has < wants:
+			how = "fewer"
+		case has == wants:
+			how = "unready"
+		case wants == 0:
+			how = "unwanted"
+		}
+		return fmt.Sprintf("set %s has %s replicas: %d, %d ready, and its users want %d", name, how, has, ready, w.wish(name))
+	}
+	if policy := textOf(o, "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled"); policy != w.wishes.policies[name] {
+		return fmt.Sprintf("whenScaled of set %s is %s, and its users want %s", name, policy, w.wishes.policies[name])
+	}
+	scaler := w.server.Get(in("scalers", scalerName(name)))
+	if scaler == nil {
+		return ""
+	}
+	if paused, _ := scaler.Object["spec"].(map[string]any)["paused"].(bool); paused != w.wishes.paused[name] {
+		return fmt.Sprintf("the Scaler of set %s has paused %t", name, paused)
+	}
+	if n := numberOf(scaler, "spec", "replicas"); n != w.wishes.scalers[name] {
+		return fmt.Sprintf("the Scaler of set %s has %d replicas, and its users want %d", name, n, w.wishes.scalers[name])
+	}
+	return ""
+}
+
+// fail notes that a function has failed an event. It gets the event again.
+func (w *World) fail(name api.Function, p *process, err error) {
+	w.tell("  %s fails: %v", p.name, err)
+	if w.failures[name] == nil {
+		w.failures[name] = map[string]int{}
+	}
+	w.failures[name][err.Error()]++
+}
+
+// forbidden is the answer of a webhook that refuses a write.
+func forbidden(r *apiserver.Request) *http.Response {
+	denied := errors.New(`admission webhook "policy.example.com" denied the request`)
+	return apiserver.Refuse(r, apierrors.NewForbidden(appsv1.Resource(r.Resource), r.Name, denied))
+}
+
+// reason returns the message of a refusal.
+func reason(answer *http.Response) string {
+	body, err := io.ReadAll(answer.Body)
+	answer.Body = io.NopCloser(strings.NewReader(string(body)))
+	if err != nil {
+		return err.Error()
+	}
+	_, rest, _ := strings.Cut(string(body), `"message":"`)
+	message, _, _ := strings.Cut(rest, `"`)
+	return message
+}

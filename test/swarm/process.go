@@ -1,0 +1,199 @@
+package swarm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing/synctest"
+
+	"drydock.dev/shared/serve"
+	"drydock.dev/test/swarm/apiserver"
+)
+
+// process is a function that handles one event.
+type process struct {
+	name   string
+	worker *worker
+	stops  stop
+	gate   chan bool     // true lets the request pass, false loses it
+	signal chan struct{} // the process stands at its gate, or has ended
+	at     string        // the request at the gate
+	cancel context.CancelFunc
+	ended  bool
+}
+
+// stop says before which requests a process stops.
+type stop int
+
+const (
+	free   stop = iota // before none
+	writes             // before each write
+	all                // before each request
+)
+
+type processKey struct{}
+
+var errLost = errors.New("connection lost")
+
+// start lets a process handle the event. It returns when the process has ended or stands at its gate, or nil if all processes are held.
+func (w *World) start(d delivery, stops stop) *process {
+	pool := w.pools[d.to]
+	i := slices.IndexFunc(pool, func(p *worker) bool { return !p.busy })
+	if i < 0 {
+		w.queue = append(w.queue, d)
+		return nil
+	}
+	w.count++
+	p := &process{name: fmt.Sprintf("%s(%s)#%d", d.to, d.set(), w.count), worker: pool[i], stops: stops, gate: make(chan bool),
+		signal: make(chan struct{})}
+	p.worker.busy = true
+	ctx, cancel := context.WithTimeout(context.WithValue(context.Background(), processKey{}, p), serve.DefaultDeadline)
+	p.cancel = cancel
+	go func() {
+		defer func() {
+			if panicked := recover(); panicked != nil {
+				w.violate("panic in %s: %v\n%s", p.name, panicked, debug.Stack())
+			}
+			p.ended = true
+			p.signal <- struct{}{}
+		}()
+		answer, err := p.worker.Handle(ctx, d.Event)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if err != nil {
+			w.fail(d.to, p, err)
+		}
+		if answer != nil {
+			w.route(*answer)
+		}
+	}()
+	w.await(p)
+	return p
+}
+
+// await waits until the process has ended or stands at its gate.
+func (w *World) await(p *process) {
+	<-p.signal
+	if p.ended {
+		p.cancel()
+		p.worker.busy = false
+		return
+	}
+	synctest.Wait()
+}
+
+// hold starts a process that stops at its gate.
+func (w *World) hold(d delivery, stops stop) {
+	if p := w.start(d, stops); p != nil && !p.ended {
+		w.tell("  %s is held before %s", p.name, p.at)
+		w.held = append(w.held, p)
+	}
+}
+
+// release lets the request of a held process arrive. The process stops before the next one if stays is true.
+func (w *World) release(i int, stays bool) {
+	p := w.held[i]
+	if !stays {
+		p.stops = free
+	}
+	p.gate <- true
+	w.await(p)
+	if p.ended {
+		w.held = slices.Delete(w.held, i, i+1)
+	}
+}
+
+// kill ends a held process. Its request is lost, and it sends no other.
+func (w *World) kill(i int) {
+	p := w.held[i]
+	w.tell("  %s dies before %s", p.name, p.at)
+	p.cancel()
+	for p.stops = all; !p.ended; w.await(p) {
+		p.gate <- false
+	}
+	w.held = slices.Delete(w.held, i, i+1)
+}
+
+// gate is the transport of the functions. A request of a held process waits there, like one that is delayed on its way: it arrives even if
+// the process has given up in the meantime.
+type gate struct{ w *World }
+
+func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
+	p, _ := r.Context().Value(processKey{}).(*process)
+	request, err := apiserver.Parse(r)
+	if err != nil || p == nil {
+		return nil, errors.Join(err, errLost)
+	}
+	if p.stops == all || p.stops == writes && request.Writes() {
+		p.at = r.Method + " " + request.Key.String()
+		p.signal <- struct{}{}
+		if !<-p.gate {
+			return nil, errLost
+		}
+	}
+	g.w.mu.Lock()
+	defer g.w.mu.Unlock()
+	return g.w.answer(p, request)
+}
+
+// answer lets the server answer, unless a fault is due.
+func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error) {
+	if r.Writes() && w.refused == r.Resource {
+		w.tell("  a webhook refuses %s: %s %s", p.name, r.Method, r.Key)
+		return forbidden(r), nil
+	}
+	answer := w.server.Serve(r)
+	if r.Writes() {
+		result := ""
+		if answer.StatusCode >= http.StatusBadRequest {
+			result = fmt.Sprintf(" -> %d %s", answer.StatusCode, reason(answer))
+		}
+		w.tell("  %s: %s %s %s%s", p.name, r.Method, r.Key, w.summary(p, r.Content()), result)
+		if result == "" && w.loses > 0 {
+			w.loses--
+			w.tell("  the answer is lost")
+			w.observe()
+			return nil, errLost
+		}
+	}
+	w.observe()
+	return answer, nil
+}
+
+// summary describes a JSON patch, and counts the records in it.
+func (w *World) summary(p *process, body []byte) string {
+	var ops []struct {
+		Op, Path string
+		Value    json.RawMessage
+	}
+	if json.Unmarshal(body, &ops) != nil {
+		return ""
+	}
+	var words []string
+	for _, op := range ops {
+		if op.Path == "/metadata/resourceVersion" || op.Path == "/metadata/uid" {
+			continue
+		}
+		value := string(op.Value)
+		var quoted string
+		if json.Unmarshal(op.Value, &quoted) == nil {
+			value = quoted
+		}
+		var record struct{ Kind, Phase, Reason, Message string }
+		if json.Unmarshal([]byte(value), &record) == nil && record.Kind != "" && record.Phase != "" {
+			value = fmt.Sprintf("%s %s %s %q", record.Kind, record.Phase, record.Reason, record.Message)
+			function, _, _ := strings.Cut(p.name, "(")
+			w.covered[strings.Join([]string{function, record.Kind, record.Phase, record.Reason}, " ")]++
+		}
+		if len(value) > 300 {
+			value = value[:300] + "…"
+		}
+		words = append(words, op.Op+" "+strings.TrimPrefix(op.Path, "/metadata/annotations/drydock.dev~1")+" "+value)
+	}
+	return strings.Join(words, "; ")
+}

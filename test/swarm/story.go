@@ -1,0 +1,321 @@
+package swarm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"drydock.dev/test/swarm/apiserver"
+)
+
+// Shape is what does not change in a run.
+type Shape struct {
+	Sets          int  // 1 to 3
+	Owner         int  // noOperator to lastOperator
+	OwnsAll       bool // the operator has all sets, not only the first
+	Group         bool
+	Parallel      bool // podManagementPolicy
+	Delete        bool // whenScaled
+	Idle          bool
+	Cleanup       bool
+	CleanOnDelete bool
+	CancelOnUp    bool
+	Scaler, Hook  bool
+}
+
+// flags are the parts of a shape that are on or off, with their names in stories and how often random runs have them.
+var flags = []struct {
+	name   string
+	of     func(*Shape) *bool
+	chance float64
+}{
+	{"ownsall", func(s *Shape) *bool { return &s.OwnsAll }, .5},
+	{"group", func(s *Shape) *bool { return &s.Group }, .5},
+	{"parallel", func(s *Shape) *bool { return &s.Parallel }, .5},
+	{"delete", func(s *Shape) *bool { return &s.Delete }, .15},
+	{"idle", func(s *Shape) *bool { return &s.Idle }, .7},
+	{"cleanup", func(s *Shape) *bool { return &s.Cleanup }, .7},
+	{"cleanondelete", func(s *Shape) *bool { return &s.CleanOnDelete }, .1},
+	{"cancelonup", func(s *Shape) *bool { return &s.CancelOnUp }, .3},
+	{"scaler", func(s *Shape) *bool { return &s.Scaler }, .45},
+	{"hook", func(s *Shape) *bool { return &s.Hook }, .5},
+}
+
+// Story is a run, and how it ends. Its text has a comment, the shape, the end and the acts:
+//
+//	# what happens, in a sentence
+//	world sets=1 owner=3 cleanup
+//	ends with: in the end, set S has NO replicas: N, N ready, and its users want N
+//	paused web
+//	deliver x4
+//	slow 0 1
+//
+// The line "ends with" has the kind of the problem. A story without it ends well. An act of a user names the set, and may have a number. An
+// act of the environment has two numbers. Numbers of zero are left out at the end, and x4 repeats an act.
+type Story struct {
+	Shape
+	Comment string
+	Ends    string
+	Acts    []act
+}
+
+var setsByOrder = []string{"web", "db", "mq"}
+
+func (a act) String() string {
+	first := strconv.Itoa(a.a)
+	if _, isEnvironment := environment[a.do]; !isEnvironment {
+		first = setsByOrder[a.a]
+	}
+	switch {
+	case a.b != 0:
+		return fmt.Sprintf("%s %s %d", a.do, first, a.b)
+	case first != "0":
+		return a.do + " " + first
+	}
+	return a.do
+}
+
+func parseAct(fields []string) (a act, times int, err error) {
+	a.do, times = fields[0], 1
+	if n := len(fields) - 1; n > 0 && strings.HasPrefix(fields[n], "x") {
+		if times, err = strconv.Atoi(fields[n][1:]); err != nil {
+			return a, 0, err
+		}
+		fields = fields[:n]
+	}
+	numbers := []*int{&a.a, &a.b}
+	for i, field := range fields[1:] {
+		if i == len(numbers) {
+			return a, 0, errors.New("an act has at most two numbers")
+		}
+		if set := slices.Index(setsByOrder, field); i == 0 && set >= 0 {
+			a.a = set
+		} else if *numbers[i], err = strconv.Atoi(field); err != nil {
+			return a, 0, err
+		}
+	}
+	_, isEnvironment := environment[a.do]
+	_, isUsers := users[a.do]
+	if _, isOther := others[a.do]; !isEnvironment && !isUsers && !isOther {
+		return a, 0, errors.New("there is no such act")
+	}
+	return a, times, nil
+}
+
+func (s Story) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "# %s\nworld sets=%d owner=%d", s.Comment, s.Sets, s.Owner)
+	for _, f := range flags {
+		if *f.of(&s.Shape) {
+			b.WriteString(" " + f.name)
+		}
+	}
+	b.WriteByte('\n')
+	if s.Ends != "" {
+		fmt.Fprintf(&b, "ends with: %s\n", s.Ends)
+	}
+	for i := 0; i < len(s.Acts); {
+		same := 1
+		for i+same < len(s.Acts) && s.Acts[i+same] == s.Acts[i] {
+			same++
+		}
+		b.WriteString(s.Acts[i].String())
+		if same > 1 {
+			fmt.Fprintf(&b, " x%d", same)
+		}
+		b.WriteByte('\n')
+		i += same
+	}
+	return b.String()
+}
+
+// ParseStory reads the text of a story.
+func ParseStory(text string) (Story, error) {
+	var s Story
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		fields := strings.Fields(line)
+		switch comment, isComment := strings.CutPrefix(line, "# "); {
+		case isComment:
+			s.Comment = comment
+		case line == "":
+		case fields[0] == "world":
+			if err := s.Shape.parse(fields[1:]); err != nil {
+				return s, fmt.Errorf("%q: %w", line, err)
+			}
+		case fields[0] == "ends":
+			s.Ends = strings.TrimPrefix(line, "ends with: ")
+		default:
+			a, times, err := parseAct(fields)
+			if err != nil {
+				return s, fmt.Errorf("act %q: %w", line, err)
+			}
+			s.Acts = append(s.Acts, slices.Repeat([]act{a}, times)...)
+		}
+	}
+	if s.Sets == 0 {
+		return s, errors.New(`the story has no line "world"`)
+	}
+	return s, nil
+}
+
+func (s *Shape) parse(fields []string) error {
+	if _, err := fmt.Sscanf(strings.Join(fields, " "), "sets=%d owner=%d", &s.Sets, &s.Owner); err != nil {
+		return err
+	}
+	for _, name := range fields[2:] {
+		known := false
+		for _, f := range flags {
+			if f.name == name {
+				*f.of(s), known = true, true
+			}
+		}
+		if !known {
+			return fmt.Errorf("there is no %q", name)
+		}
+	}
+	return nil
+}
+
+// random returns the run of a seed. It uses a random part of the acts of users, because some acts keep others from mattering.
+func random(seed uint64, faults bool) Story {
+	r := rand.New(rand.NewPCG(seed, 7))
+	flip := func(chance float64) bool { return r.Float64() < chance }
+	s := Story{Shape: Shape{Sets: 1 + r.IntN(3)}}
+	for _, f := range flags {
+		*f.of(&s.Shape) = flip(f.chance)
+	}
+	if flip(.6) {
+		s.Owner = 1 + r.IntN(lastOperator)
+	}
+	weights := map[string]int{}
+	for _, name := range slices.Sorted(maps.Keys(environment)) {
+		weights[name] = environment[name].weight
+		if faults && slices.Contains([]string{"slow", "release", "refuse", "accept", "losereply", "operator", "sync", "blind"}, name) {
+			weights[name] *= 3
+		}
+		if flip(.15) {
+			weights[name] /= 3
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		if flip(.4) {
+			weights[name] = users[name].weight
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(others)) {
+		if flip(.4) {
+			weights[name] = others[name].weight
+		}
+	}
+	names, total := slices.Sorted(maps.Keys(weights)), 0
+	for _, weight := range weights {
+		total += weight
+	}
+	for range 60 + r.IntN(90) {
+		n := r.IntN(total)
+		for _, name := range names {
+			if n -= weights[name]; n < 0 {
+				a := act{name, r.IntN(12), r.IntN(12)}
+				if _, isEnvironment := environment[name]; !isEnvironment {
+					a.a %= s.Sets
+				}
+				s.Acts = append(s.Acts, a)
+				break
+			}
+		}
+	}
+	return s
+}
+
+// run is how a story ended.
+type run struct {
+	problem string // what the oracles found first, or ""
+	tale    []string
+	covered map[string]int
+}
+
+// play plays the story in a bubble with a clock of its own.
+func play(t *testing.T, policies *apiserver.Policies, s Story) run {
+	t.Helper()
+	var result run
+	synctest.Test(t, func(*testing.T) {
+		var w *World
+		defer func() {
+			if panicked := recover(); panicked != nil {
+				result = run{problem: fmt.Sprintf("the world panics: %v", panicked), tale: append(w.tale, string(debug.Stack()))}
+			}
+		}()
+		w = newWorld(s.Shape, policies)
+		for _, a := range s.Acts {
+			if w.do(a); w.problem != "" {
+				break
+			}
+		}
+		if w.problem == "" {
+			w.finish()
+		}
+		for len(w.held) > 0 {
+			w.kill(0)
+		}
+		result = run{w.problem, w.tale, w.covered}
+	})
+	return result
+}
+
+var (
+	particular = regexp.MustCompile(`#[0-9]+|\(.*?\)|map\[.*|\n(.|\n)*`)
+	digits     = regexp.MustCompile(`[0-9]+`)
+	setNames   = regexp.MustCompile(`\b(web|db|mq)\b`)
+)
+
+// kindOfProblem returns the kind of a problem. A story keeps it while it shrinks.
+func kindOfProblem(problem string) string {
+	return strings.TrimSpace(setNames.ReplaceAllString(digits.ReplaceAllString(particular.ReplaceAllString(problem, ""), "N"), "S"))
+}
+
+// shrink removes acts and parts of the shape while the problem stays, in at most the given number of runs.
+func shrink(t *testing.T, policies *apiserver.Policies, s Story, problem string, budget int) Story {
+	t.Helper()
+	fails := func(s Story) bool {
+		budget--
+		return budget >= 0 && kindOfProblem(play(t, policies, s).problem) == kindOfProblem(problem)
+	}
+	for n := max(len(s.Acts)/2, 1); n > 0 && budget > 0; {
+		removed := false
+		for i := 0; i < len(s.Acts) && budget > 0; {
+			try := s
+			try.Acts = slices.Delete(slices.Clone(s.Acts), i, min(i+n, len(s.Acts)))
+			if fails(try) {
+				s, removed = try, true
+			} else {
+				i += n
+			}
+		}
+		if n > 1 || !removed {
+			n /= 2
+		}
+	}
+	for _, simpler := range []func(*Shape){func(s *Shape) { s.Sets = 1 }, func(s *Shape) { s.Sets = min(s.Sets, 2) },
+		func(s *Shape) { s.Owner = noOperator }} {
+		try := s
+		if simpler(&try.Shape); try.Shape != s.Shape && fails(try) {
+			s = try
+		}
+	}
+	for _, f := range flags {
+		try := s
+		if *f.of(&try.Shape) = false; try.Shape != s.Shape && fails(try) {
+			s = try
+		}
+	}
+	return s
+}

@@ -1,0 +1,173 @@
+package swarm
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"drydock.dev/test/seed"
+	"drydock.dev/test/swarm/apiserver"
+)
+
+var (
+	update = flag.Bool("update", false, "write how the stories end")
+	runs   = flag.Int("runs", 15, "how many random runs to play")
+	faults = flag.Bool("faults", false, "more slow processes, lost answers and stale operators in random runs")
+	found  = flag.String("found", "", "folder for the stories that random runs find")
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	debug.SetGCPercent(400) // a run needs little memory, and is 30 % faster so
+	os.Exit(m.Run())
+}
+
+// policies are compiled once, which takes a second.
+var policies = sync.OnceValues(func() (*apiserver.Policies, error) {
+	return apiserver.LoadPolicies(filepath.Join("..", "..", "config", "policy"), mayAllButWriteRecords)
+})
+
+// mayAllButWriteRecords has the rights of the users and tools in a world.
+func mayAllButWriteRecords(_, group, resource, _ string) bool {
+	return group != "drydock.dev" || resource != "records"
+}
+
+func loadPolicies(t *testing.T) *apiserver.Policies {
+	t.Helper()
+	p, err := policies()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// maxLines is what a reader of a story sees at a glance.
+const maxLines = 16
+
+// TestStories plays the stories that were kept. A story with a line "ends with" is a fault that is not mended yet, and must still be found.
+func TestStories(t *testing.T) {
+	for name, s := range stories(t) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := play(t, loadPolicies(t), s)
+			if ends := kindOfProblem(r.problem); *update {
+				s.Ends = ends
+				if err := os.WriteFile(fileOf(name), []byte(s.String()), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			} else if ends != s.Ends {
+				t.Errorf("it ends with %q. If that is right, run the test with -update\n%s", r.problem, strings.Join(r.tale, "\n"))
+			}
+		})
+	}
+}
+
+func fileOf(story string) string { return filepath.Join("testdata", "stories", story+".story") }
+
+func stories(t *testing.T) map[string]Story {
+	t.Helper()
+	files, err := filepath.Glob(fileOf("*"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no stories: %v", err)
+	}
+	all := map[string]Story{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := ParseStory(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		if lines := strings.Count(string(text), "\n"); lines > maxLines {
+			t.Errorf("%s has %d lines, at most %d can be read at a glance", file, lines, maxLines)
+		}
+		if again := s.String(); again != string(text) && !*update {
+			t.Errorf("%s is not in the form that -update writes:\n%s", file, again)
+		}
+		all[strings.TrimSuffix(filepath.Base(file), ".story")] = s
+	}
+	return all
+}
+
+// TestStoriesNeedThePolicies: without the policies the claims go, so the oracles see what the policies prevent.
+func TestStoriesNeedThePolicies(t *testing.T) {
+	all := stories(t)
+	for _, name := range []string{"delete-while-set-stops", "delete-while-operator-stops-set"} {
+		if r := play(t, nil, all[name]); !strings.Contains(r.problem, "whose member was always wanted") {
+			t.Errorf("%s ends with %q:\n%s", name, r.problem, strings.Join(r.tale, "\n"))
+		}
+	}
+}
+
+// TestStoryKeepsItsForm: what String writes, ParseStory reads.
+func TestStoryKeepsItsForm(t *testing.T) {
+	for n := range uint64(50) {
+		s := random(n, n%2 == 0)
+		s.Comment, s.Ends = "a comment", "an end"
+		again, err := ParseStory(s.String())
+		if err != nil || again.String() != s.String() || !slices.Equal(again.Acts, s.Acts) || again.Shape != s.Shape {
+			t.Fatalf("%v:\n%s\nis read as\n%s", err, s, again)
+		}
+	}
+	for _, text := range []string{"paused web", "world sets=1 owner=0 big", "world sets=1 owner=0\ndance", "world sets=1 owner=0\nslow 1 2 3",
+		"world sets=1 owner=0\nslow one"} {
+		if s, err := ParseStory(text); err == nil {
+			t.Errorf("%q is read as %+v", text, s)
+		}
+	}
+}
+
+// TestRandomRuns plays random runs. A run may end like a story that is not mended yet.
+func TestRandomRuns(t *testing.T) {
+	known := map[string]bool{"": true}
+	for _, s := range stories(t) {
+		known[s.Ends] = true
+	}
+	covered, acts := map[string]int{}, 0
+	for n := range seed.Next(t, *runs) {
+		s := random(n, *faults)
+		r := play(t, loadPolicies(t), s)
+		for state, times := range r.covered {
+			covered[state] += times
+		}
+		acts += len(s.Acts)
+		if kind := kindOfProblem(r.problem); !known[kind] {
+			known[kind] = true
+			report(t, s, r.problem, n)
+		}
+	}
+	t.Logf("%d acts in %d runs wrote %d states of records:\n%s", acts, *runs, len(covered),
+		strings.Join(slices.Sorted(maps.Keys(covered)), "\n"))
+	if len(covered) < 25 {
+		t.Error("these are too few: the world does not reach the functions any more")
+	}
+}
+
+// report fails the test with the story of a run, as short as possible.
+func report(t *testing.T, s Story, problem string, seed uint64) {
+	t.Helper()
+	s = shrink(t, loadPolicies(t), s, problem, 200)
+	r := play(t, loadPolicies(t), s)
+	s.Comment, s.Ends = "SEED="+strconv.FormatUint(seed, 10), kindOfProblem(r.problem)
+	t.Errorf("%s\n%s", r.problem, s)
+	if *found == "" {
+		return
+	}
+	file := filepath.Join(*found, strconv.FormatUint(seed, 10))
+	for name, text := range map[string]string{file + ".story": s.String(), file + ".tale": strings.Join(r.tale, "\n")} {
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+	}
+	fmt.Println(file)
+}

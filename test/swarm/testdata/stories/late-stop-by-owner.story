@@ -1,0 +1,14 @@
+# The stop by the owner arrives after the sleep has ended, and cleanup-pod deletes all claims.
+world sets=1 owner=3 ownsall parallel cleanup
+ends with: system:serviceaccount:drydock:cleanup-pod deletes claim data-S-N, whose member was always wanted
+calm
+paused web
+source
+deliver
+slow 0 1
+release x2
+unpaused web
+source
+deliver x4
+source
+deliver x3

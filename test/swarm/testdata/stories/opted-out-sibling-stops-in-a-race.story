@@ -1,0 +1,12 @@
+# A set is opted out while its sibling falls asleep, and the operator stops it, too.
+world sets=2 owner=3 ownsall group parallel idle
+ends with: Drydock lets the operator stop set S, which is opted out
+paused web
+paused db
+source
+deliver x2
+source
+optout db
+clock
+deliver x3
+operator 1

@@ -1,0 +1,251 @@
+package swarm
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/swarm/apiserver"
+)
+
+// wishes are what the users wrote last. They are all that the oracles compare the cluster with.
+type wishes struct {
+	counts     map[string]int    // of each set, by its own users
+	scalers    map[string]int    // of the Scaler of a set; absent without one
+	paused     map[string]bool   // Scalers that a user has paused
+	policies   map[string]string // whenScaled of each set
+	owner      map[string]any    // spec, labels and annotations of the custom resource
+	also       map[string]int    // a second count that is as right as the first
+	unclear    map[string]bool   // sets whose users contradict each other; not judged
+	handPaused bool              // a user has paused the operator
+	lastUp     map[string]int    // the last count of a set that was not zero
+
+	mounted map[string]string // the UID of the claim with the name that a member mounted last
+	free    map[string]bool   // claims whose member was unwanted at some moment since it mounted the claim
+	judged  int               // how much of the server's log has been judged
+	stopped int               // where in the log Drydock stopped the operator
+	out     map[string]int    // where in the log a set was opted out
+}
+
+func newWishes() wishes {
+	return wishes{counts: map[string]int{}, scalers: map[string]int{}, paused: map[string]bool{}, policies: map[string]string{},
+		also: map[string]int{}, unclear: map[string]bool{}, lastUp: map[string]int{}, mounted: map[string]string{}, free: map[string]bool{},
+		out: map[string]int{}}
+}
+
+// maxMembers is above every count in a world.
+const maxMembers = 8
+
+// wish returns how many members the users of the set want.
+func (w *World) wish(set string) int {
+	if n, scaled := w.wishes.scalers[set]; scaled {
+		return n
+	}
+	if w.isOwned(set) && w.wishes.owner != nil {
+		n, _ := w.wishes.owner["spec"].(map[string]any)["replicas"].(int64)
+		return int(n)
+	}
+	return w.wishes.counts[set]
+}
+
+// accepts reports whether the count is what the users of the set may want.
+func (w *World) accepts(set string, n int) bool {
+	also, has := w.wishes.also[set]
+	return w.wishes.unclear[set] || n == w.wish(set) || has && n == also
+}
+
+// note remembers which members are unwanted now. The count of a scaling that has begun does not change, as docs/scaler.md says.
+func (w *World) note(set string) {
+	n := w.wish(set)
+	var scale struct {
+		Phase  string
+		Target int
+	}
+	if json.Unmarshal([]byte(w.annotation(set, api.ScaleAnnotation)), &scale) == nil && strings.HasSuffix(scale.Phase, "Scaling") {
+		n = min(n, scale.Target)
+	}
+	for ordinal := n; ordinal < maxMembers; ordinal++ {
+		w.wishes.free[claimName(set, ordinal)] = true
+	}
+}
+
+// annotation returns an annotation of the set, or "".
+func (w *World) annotation(set, name string) string {
+	if o := w.set(set); o != nil {
+		return o.GetAnnotations()[name]
+	}
+	return ""
+}
+
+// sleptWith returns the count from before the set's sleep, and false if no sleep is active.
+func (w *World) sleptWith(set string) (int, bool) {
+	var sleep struct {
+		Phase    string
+		Replicas int
+	}
+	text := w.annotation(set, api.SleepAnnotation)
+	active := json.Unmarshal([]byte(text), &sleep) == nil && text != "" &&
+		!slices.Contains([]string{"Succeeded", "Failed", "Refused"}, sleep.Phase)
+	return sleep.Replicas, active
+}
+
+func (w *World) isAsleep(set string) bool {
+	_, active := w.sleptWith(set)
+	return active
+}
+
+// rememberOwner notes the custom resource as its user wrote it.
+func (w *World) rememberOwner() {
+	o := w.owner().DeepCopy()
+	w.wishes.owner = writtenByUsers(o)
+}
+
+func writtenByUsers(o *apiserver.Object) map[string]any {
+	metadata, _ := o.Object["metadata"].(map[string]any)
+	return map[string]any{"spec": o.Object["spec"], "labels": metadata["labels"], "annotations": metadata["annotations"]}
+}
+
+// observe judges what the server has stored since it was called last. It is called after each request.
+func (w *World) observe() {
+	log := w.server.Log()
+	for ; w.wishes.judged < len(log); w.wishes.judged++ {
+		c := log[w.wishes.judged]
+		switch c.Resource {
+		case "statefulsets":
+			w.observeSet(c)
+		case "pods":
+			w.claimReturns(c)
+		case "persistentvolumeclaims":
+			w.claimGoes(c)
+		}
+		if w.operator != nil && c.Resource == w.operator.resource && isFunction(c.By) {
+			w.wishes.stopped = w.wishes.judged
+		}
+	}
+}
+
+func (w *World) observeSet(c apiserver.Commit) {
+	if c.After == nil {
+		return
+	}
+	if n := numberOf(c.After, "spec", "replicas"); n > 0 {
+		w.wishes.lastUp[c.Name] = n
+	}
+	if c.Before != nil && c.Before.GetLabels()[api.ManagedLabel] == "true" && c.After.GetLabels()[api.ManagedLabel] != "true" {
+		w.wishes.out[c.Name] = w.wishes.judged
+	}
+	w.optedOutSetStaysUp(c)
+}
+
+// claimsOfSet returns the claims that members of the set may have.
+func claimsOfSet(set string) []string {
+	var names []string
+	for ordinal := range maxMembers {
+		names = append(names, claimName(set, ordinal))
+	}
+	return names
+}
+
+// createUsersObjects creates the sets with their operator and Scaler.
+func (w *World) createUsersObjects() {
+	for i := range w.Sets {
+		name := setsByOrder[i]
+		w.wishes.counts[name], w.wishes.policies[name] = 3, "Retain"
+		if w.Delete {
+			w.wishes.policies[name] = "Delete"
+		}
+	}
+	names := w.names()
+	if w.Owner != noOperator {
+		w.operator = &operator{resource: ownerResources[w.Owner-1], sets: names[:1]}
+		if w.OwnsAll {
+			w.operator.sets = names
+		}
+		w.create(person, w.operator.resource, map[string]any{"metadata": map[string]any{"name": ownerName, "namespace": namespace,
+			"annotations": map[string]any{api.AllowAnnotation: "pause"}, "labels": map[string]any{"app": "own"}},
+			"spec": map[string]any{"replicas": operatorsCount, "other": "x"}})
+		w.rememberOwner()
+	}
+	for _, name := range names {
+		by := person
+		if w.isOwned(name) {
+			by = operatorClient
+		}
+		w.createSet(by, name, 3)
+	}
+	if last := names[len(names)-1]; w.Scaler && !w.isOwned(last) {
+		w.createScaler(last, 3)
+	}
+}
+
+// names returns the names of all sets.
+func (w *World) names() []string { return slices.Clone(setsByOrder[:w.Sets]) }
+
+const cleanupTemplate = `{"spec":{"containers":[{"name":"clean","image":"registry.example/clean:1"}]}}`
+
+func (w *World) createSet(by apiserver.Client, name string, replicas int) {
+	if w.set(name) != nil {
+		return
+	}
+	metadata := map[string]any{"name": name, "namespace": namespace}
+	labels := map[string]any{"app": name, api.ManagedLabel: "true"}
+	annotations := map[string]any{}
+	if w.Group {
+		labels[api.GroupLabel] = "shop"
+	}
+	if w.Idle {
+		annotations[api.IdleTimeoutAnnotation] = "30m"
+	}
+	if w.Cleanup {
+		annotations[api.CleanupTemplateAnnotation] = cleanupTemplate
+	}
+	if w.CleanOnDelete {
+		annotations[api.CleanupOnDeleteAnnotation] = "true"
+	}
+	if w.CancelOnUp {
+		annotations[api.CleanupOnScaleUpAnnotation] = "cancel"
+	}
+	metadata["labels"], metadata["annotations"] = labels, annotations
+	if w.isOwned(name) {
+		owner := w.owner()
+		if owner == nil {
+			return
+		}
+		metadata["ownerReferences"] = []any{map[string]any{"apiVersion": owner.GetAPIVersion(), "kind": owner.GetKind(), "name": ownerName,
+			"uid": string(owner.GetUID()), "controller": true, "blockOwnerDeletion": true}}
+	}
+	management := "OrderedReady"
+	if w.Parallel {
+		management = "Parallel"
+	}
+	w.tell("  %s creates set %s with %d replicas", by.Manager, name, replicas)
+	w.create(by, "statefulsets", map[string]any{"metadata": metadata, "spec": map[string]any{"replicas": replicas, "serviceName": name,
+		"podManagementPolicy": management, "selector": map[string]any{"matchLabels": map[string]any{"app": name}},
+		"revisionHistoryLimit":                 10,
+		"persistentVolumeClaimRetentionPolicy": map[string]any{"whenScaled": w.wishes.policies[name], "whenDeleted": "Retain"},
+		"updateStrategy":                       map[string]any{"type": "RollingUpdate", "rollingUpdate": map[string]any{"partition": 0}},
+		"template": map[string]any{"metadata": map[string]any{"labels": map[string]any{"app": name}}, "spec": map[string]any{
+			"terminationGracePeriodSeconds": 30, "restartPolicy": "Always", "containers": []any{map[string]any{"name": "db",
+				"image": "registry.example/db:1", "volumeMounts": []any{map[string]any{"name": "data", "mountPath": "/data"}}}}}},
+		"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}, "spec": map[string]any{
+			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": class,
+			"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}}}})
+}
+
+func (w *World) createScaler(set string, replicas int) {
+	spec := map[string]any{"target": set, "replicas": replicas}
+	if w.Hook {
+		spec["hooks"] = map[string]any{"pre": map[string]any{"job": map[string]any{"template": map[string]any{"spec": map[string]any{
+			"containers": []any{map[string]any{"name": "hook", "image": "registry.example/hook:1"}}}}}}}
+	}
+	if w.create(person, "scalers", map[string]any{"metadata": map[string]any{"name": scalerName(set), "namespace": namespace},
+		"spec": spec}) != nil {
+		w.wishes.scalers[set], w.wishes.paused[set] = replicas, false
+		delete(w.wishes.also, set)
+		w.note(set)
+	}
+}
+
+func scalerName(set string) string { return fmt.Sprintf("pilot-%s", set) }
