@@ -41,8 +41,9 @@ define install
 endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
-  demo test test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e test-knative \
-  test-func e2e-tools sim test-fresh soak chaos model mutants traces bench bench-scale bench-knative configure-standalone owner-roles \
+  demo test test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim \
+  test-e2e test-knative test-func e2e-tools sim swarm test-fresh soak chaos model mutants traces bench bench-scale bench-knative \
+  configure-standalone owner-roles \
   generate golden \
   lint presubmit
 
@@ -101,7 +102,8 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim test-e2e ## all but Knative's
+test: test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo ## all tests but Knative's
+test: test-api test-sim test-e2e
 
 model: ## checks every interleaving of a resize without a limit, and 2,000 random walks (test/model, test/walks)
 	DRYDOCK_MODEL_STATES=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model ./test/walks
@@ -116,6 +118,14 @@ traces: ## records the actions of real controllers in a resize, which the model 
 
 test-unit: ## the quick part: needs only Go, on Linux or macOS
 	go test ./...
+
+# Without -count=1, go test does not notice a change of config, which is outside of the module.
+test-swarm: ## what users, operators and slow processes do at the same time, in memory; the first run compiles a part of Kubernetes
+	cd test/swarm && go test -count=1 ./...
+
+swarm: ## the same with RUNS random runs of a new SEED, for hours; FOUND is a folder for the stories that it finds
+	cd test/swarm && SEED=$(or $(SEED),$(shell date +%s)) go test -count=1 -timeout 0 -v -run TestRandomRuns . -faults \
+	  -runs=$(or $(RUNS),10000) -found=$(or $(FOUND),$(shell mktemp -d))
 
 test-release: ## the archives, images, chart and manifests of a release; needs only Go
 	cd cmd/release && go test ./...
@@ -275,6 +285,7 @@ lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up
 	cd test/cluster/csi && go vet ./driver
 	cd test/gitops && go vet .
 	cd cmd/release && go vet ./...
+	cd test/swarm && go vet ./...
 	cd test/gitops/argo && go vet .
 	cd test/monitoring && go vet .
 	cd test/brokers && go vet .
