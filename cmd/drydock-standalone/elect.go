@@ -24,14 +24,15 @@ const (
 var errLeaseLost = errors.New("the lease was lost, so another replica may work now. Restart this process to wait for the lease")
 
 // elect runs lead while this process holds the lease. It releases the lease only after lead has ended, so that no two
-// replicas work at once. A lost lease ends the process.
+// replicas work at once. A lost lease ends the process. client-go could also release a lease (ReleaseOnCancel), but it releases a lost one
+// before it stops lead.
 func elect(ctx context.Context, config *rest.Config, namespace string, log *slog.Logger, lead func(context.Context) error) error {
 	client, err := coordinationv1.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("making a client for leases: %w", err)
 	}
 	own := identity()
-	if err := releaseLeaseOfEndedProcess(ctx, client.Leases(namespace), own); err != nil {
+	if err := releaseLease(ctx, client.Leases(namespace), own); err != nil {
 		log.Warn("cannot release the lease of an ended process, waiting until it expires", "error", err.Error())
 	}
 	// The election continues while lead finishes its work.
@@ -44,11 +45,10 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 			Client:     client,
 			LockConfig: resourcelock.ResourceLockConfig{Identity: own},
 		},
-		Name:            leaseName,
-		LeaseDuration:   leaseDuration,
-		RenewDeadline:   renewDeadline,
-		RetryPeriod:     retryPeriod,
-		ReleaseOnCancel: true,
+		Name:          leaseName,
+		LeaseDuration: leaseDuration,
+		RenewDeadline: renewDeadline,
+		RetryPeriod:   retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(held context.Context) {
 				if lost, err := leadWhileHeld(ctx, held, lead); !lost {
@@ -71,7 +71,15 @@ func elect(ctx context.Context, config *rest.Config, namespace string, log *slog
 	defer waiting()
 	log.Info("waiting for the lease", "namespace", namespace, "name", leaseName)
 	elector.Run(electing)
-	return electionResult(electing, result)
+	if err = electionResult(electing, result); errors.Is(err, errLeaseLost) { // lead may still be ending
+		return err
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), renewDeadline)
+	defer cancel()
+	if err := releaseLease(ending, client.Leases(namespace), own); err != nil {
+		log.Warn("cannot release the lease, the next process waits until it expires", "error", err.Error())
+	}
+	return err
 }
 
 // leadWhileHeld runs lead until it ends, ctx ends, or the lease is lost, which ends held. A loss decides the result of the election, and

@@ -1,10 +1,102 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationapi "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
+
+// leaseServer is an API server with one lease. It accepts the release of the lease in any case.
+type leaseServer struct {
+	lease     coordinationapi.Lease
+	refuses   atomic.Bool // renewals
+	hangs     atomic.Bool
+	onRelease func()
+}
+
+func (s *leaseServer) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer := func(code int, object any) (*http.Response, error) {
+		body, err := json.Marshal(object)
+		return &http.Response{StatusCode: code, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			Body: io.NopCloser(bytes.NewReader(body))}, err
+	}
+	if s.hangs.Load() {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	}
+	if r.Method == http.MethodGet {
+		return answer(http.StatusOK, s.lease)
+	}
+	var next coordinationapi.Lease
+	if err := json.NewDecoder(r.Body).Decode(&next); err != nil {
+		return nil, err
+	}
+	switch released := next.Spec.HolderIdentity == nil || *next.Spec.HolderIdentity == ""; {
+	case released:
+		s.onRelease()
+	case s.refuses.Load():
+		return answer(http.StatusInternalServerError, metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError})
+	}
+	s.lease = next
+	return answer(http.StatusOK, next)
+}
+
+// TestLeaseIsReleasedOnlyAfterLeadHasEnded: another replica works as soon as the lease is released or has expired.
+func TestLeaseIsReleasedOnlyAfterLeadHasEnded(t *testing.T) {
+	for name, row := range map[string]struct {
+		happens  func(end func(), server *leaseServer)
+		released bool
+		want     error
+	}{
+		"the process ends":               {func(end func(), _ *leaseServer) { end() }, true, nil},
+		"the API server refuses renewal": {func(_ func(), s *leaseServer) { s.refuses.Store(true) }, false, errLeaseLost},
+		"the API server does not answer": {func(_ func(), s *leaseServer) { s.hangs.Store(true) }, false, errLeaseLost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var works atomic.Bool
+				released := false
+				server := &leaseServer{onRelease: func() {
+					if released = true; works.Load() {
+						t.Error("the lease is released while the work continues")
+					}
+				}}
+				server.lease.APIVersion, server.lease.Kind, server.lease.Name = "coordination.k8s.io/v1", "Lease", leaseName
+				config := &rest.Config{Host: "http://api", Transport: server, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
+				ctx, end := context.WithTimeout(t.Context(), time.Hour)
+				defer end()
+				lead := func(ctx context.Context) error {
+					works.Store(true)
+					defer works.Store(false)
+					began := time.Now()
+					row.happens(end, server)
+					<-ctx.Done()
+					if after := time.Since(began); after >= leaseDuration {
+						t.Errorf("the work is stopped after %s, when the lease has expired", after)
+					}
+					time.Sleep(time.Second) // the work that has begun ends
+					return nil
+				}
+				if err := elect(ctx, config, "drydock", slog.New(slog.DiscardHandler), lead); !errors.Is(err, row.want) || released != row.released {
+					t.Errorf("error %v, want %v; the lease is released: %t, want %t", err, row.want, released, row.released)
+				}
+				time.Sleep(time.Minute) // lead ends
+			})
+		})
+	}
+}
 
 // TestLostLeaseIsNoResult: a lost lease ends lead without an error. The process must still end with one.
 func TestLostLeaseIsNoResult(t *testing.T) {

@@ -15,7 +15,7 @@ import (
 //
 // In a pod, every process of the pod has the same identity. So a container that crashed and restarts keeps the lease.
 // This is safe, because the kubelet starts a container only after the previous one has ended. Outside of a pod, each
-// process has another identity, see releaseLeaseOfEndedProcess.
+// process has another identity, see releaseLease.
 func identity() string {
 	if name, uid := os.Getenv("POD_NAME"), os.Getenv("POD_UID"); name != "" && uid != "" {
 		return name + "_" + uid

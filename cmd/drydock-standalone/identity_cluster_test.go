@@ -13,7 +13,7 @@ import (
 func TestLeaseOfCrashedProcessIsReleased(t *testing.T) {
 	config := cluster(t)
 	leases, own := coordinationv1.NewForConfigOrDie(config).Leases("kube-public"), identity()
-	if err := releaseLeaseOfEndedProcess(t.Context(), leases, own); err != nil {
+	if err := releaseLease(t.Context(), leases, own); err != nil {
 		t.Fatalf("no lease: %v", err)
 	}
 	holder := holderWith(own, endedProcess(t))
@@ -22,7 +22,7 @@ func TestLeaseOfCrashedProcessIsReleased(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer leases.Delete(t.Context(), leaseName, metav1.DeleteOptions{}) // the next run replaces it
-	if err := releaseLeaseOfEndedProcess(t.Context(), leases, own); err != nil {
+	if err := releaseLease(t.Context(), leases, own); err != nil {
 		t.Fatal(err)
 	}
 	got, err := leases.Get(t.Context(), leaseName, metav1.GetOptions{})

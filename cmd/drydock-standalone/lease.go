@@ -11,16 +11,16 @@ import (
 
 const leaseName = "drydock-standalone"
 
-// releaseLeaseOfEndedProcess empties the lease of a crashed process, so that its successor need not wait until the lease
+// releaseLease empties the lease of this process or of a crashed one, so that the next process need not wait until the lease
 // expires. It writes nothing if another process has taken the lease in between.
-func releaseLeaseOfEndedProcess(ctx context.Context, leases coordinationv1.LeaseInterface, own string) error {
+func releaseLease(ctx context.Context, leases coordinationv1.LeaseInterface, own string) error {
 	lease, err := leases.Get(ctx, leaseName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
 		return fmt.Errorf("reading lease %s: %w", leaseName, err)
-	case lease.Spec.HolderIdentity == nil || !isEndedProcess(*lease.Spec.HolderIdentity, own):
+	case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity != own && !isEndedProcess(*lease.Spec.HolderIdentity, own):
 		return nil
 	}
 	lease.Spec.HolderIdentity = new(string)
