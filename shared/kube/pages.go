@@ -191,6 +191,9 @@ func (c *Client) tryPage(ctx context.Context, resource plan.Resource, namespace 
 	if err != nil {
 		return 0, 0, fmt.Errorf("listing %s: %w", resource, fault.FromAPI(err))
 	}
+	if !isJSON(text) { // above all an empty answer, which would decode to an empty list
+		return 0, 0, fmt.Errorf("listing %s: the answer of %d bytes is no list", resource, len(text))
+	}
 	return jsonBytes, len(text), decode(text)
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api/v1alpha1"
@@ -60,6 +61,29 @@ func TestDeepObjectHidesNoOther(t *testing.T) {
 				t.Errorf("Scalers %q, want %q, error %v", names, row.want, err)
 			}
 		})
+	}
+}
+
+// TestAnswerWithoutListIsNoEmptyList: a proxy before the API server may end an answer early. Without its journals or pods, a set would be
+// judged wrongly.
+func TestAnswerWithoutListIsNoEmptyList(t *testing.T) {
+	for _, row := range []struct {
+		body string
+		ok   bool
+	}{
+		{"", false},
+		{"\n", false},
+		{" v1", false},
+		{"<html></html>", false},
+		{`{"kind":"Status","apiVersion":"v1"}`, false},
+		{`{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[]}`, true},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, row.body) }))
+		t.Cleanup(server.Close)
+		err := Pages(t.Context(), NewClient(&rest.Config{Host: server.URL}), plan.Pods, "", "", &corev1.PodList{}, func(*corev1.PodList) {})
+		if (err == nil) != row.ok {
+			t.Errorf("%q: error %v, want one: %t", row.body, err, !row.ok)
+		}
 	}
 }
 
