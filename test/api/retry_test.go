@@ -136,6 +136,7 @@ func TestMisplacedAnnotationIsWarnedAbout(t *testing.T) {
 		{"pod/web-0", "drydock.dev/retry=again", "drydock.dev/retry has no effect on a Pod"},
 		{"pvc/data-web-0", "drydock.dev/retry=", onSet + "NAME drydock.dev/retry=. The retry"},
 		{"pvc/data-web-0", "drydock.dev/resize=data=1Gi", "drydock.dev/resize has no effect on a PersistentVolumeClaim"},
+		{"pvc/data-web-0", "drydock.dev/resize=data=1Gi\nlogs=1Gi", "this annotation has no effect on this object"},
 		{"pvc/data-web-0", "drydock.dev/replica-of=data-web-1", ""},
 		{"job/copy", "drydock.dev/abort=now", onSet + "NAME drydock.dev/abort=now"},
 		{"sts/foreign", "drydock.dev/retry=now", "not opted in: give it the label drydock.dev/managed=true"},
