@@ -178,6 +178,19 @@ func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
 		o.SetLabels(map[string]string{"drydock.dev/managed": "true", "app": "x"})
 		return nil
 	}
+	restore, orphan := Client{"system:serviceaccount:drydock:restore", "drydock"}, metav1.DeletePropagationOrphan
+	server := withSet(t, nil)
+	operation := func(o *Object) error { setField(o, map[string]any{"drydock.dev/status": "{}"}, "metadata", "annotations"); return nil }
+	if _, err := server.Change(jane, web, "", operation); err != nil {
+		t.Fatal(err)
+	}
+	server.policies = policies
+	if err := server.Delete(restore, web, metav1.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "propagation policy Orphan") {
+		t.Errorf("restore deletes a set with its pods: %v", err)
+	}
+	if err := server.Delete(restore, web, metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
+		t.Errorf("restore cannot replace a set: %v", err)
+	}
 	for name, row := range map[string]struct {
 		by      Client
 		edit    func(*Object) error

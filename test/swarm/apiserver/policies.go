@@ -102,31 +102,33 @@ func compile(p *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
 		compiler.CompileCondition(messages, cel.OptionalVariableDeclarations{}, environment.StoredExpressions), p.Spec.FailurePolicy)
 }
 
-// admit returns the error of the first policy that denies the request.
-func (p *Policies) admit(by Client, k Key, part string, verb admission.Operation, after, before *Object, dryRun bool) error {
+// review is a write that the policies judge.
+type review struct {
+	by            Client
+	key           Key
+	part          string
+	verb          admission.Operation
+	after, before *Object
+	options       runtime.Object
+	dryRun        bool
+}
+
+// admit returns the error of the first policy that denies the write.
+func (p *Policies) admit(r review) error {
 	if p == nil {
 		return nil
 	}
+	k := r.key
 	kind := kinds[k.Resource]
 	resource := schema.GroupVersionResource{Group: kind.group, Version: kind.version, Resource: k.Resource}
 	for i := range p.all {
-		if !p.all[i].matches(resource, k.Namespace, part, verb, after, before) {
+		if !p.all[i].matches(resource, r) {
 			continue
 		}
-		var options runtime.Object
-		switch verb {
-		case admission.Create:
-			options = &metav1.CreateOptions{FieldManager: by.Manager}
-		case admission.Update:
-			options = &metav1.PatchOptions{FieldManager: by.Manager}
-		case admission.Delete:
-			options = &metav1.DeleteOptions{}
-		}
-		who := &user.DefaultInfo{Name: by.User}
-		attributes := admission.NewAttributesRecord(orNil(after), orNil(before), kind.gvk(), k.Namespace, k.Name, resource, part, verb, options,
-			dryRun, who)
-		versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind.gvk(), VersionedObject: orNil(after),
-			VersionedOldObject: orNil(before)}
+		attributes := admission.NewAttributesRecord(orNil(r.after), orNil(r.before), kind.gvk(), k.Namespace, k.Name, resource, r.part, r.verb,
+			r.options, r.dryRun, &user.DefaultInfo{Name: r.by.User})
+		versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind.gvk(), VersionedObject: orNil(r.after),
+			VersionedOldObject: orNil(r.before)}
 		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
 		result := p.all[i].validator.Validate(context.Background(), resource, versioned, nil, namespace, celconfig.RuntimeCELCostBudget,
 			grants{p.grants})
@@ -151,25 +153,25 @@ func orNil(o *Object) runtime.Object {
 }
 
 // matches reports whether the policy is asked about the request (kubernetes apiserver pkg/admission/plugin/policy/matching).
-func (p *policy) matches(r schema.GroupVersionResource, namespace, part string, verb admission.Operation, after, before *Object) bool {
+func (p *policy) matches(resource schema.GroupVersionResource, r review) bool {
 	match := p.Spec.MatchConstraints
-	if selector, err := metav1.LabelSelectorAsSelector(match.NamespaceSelector); match.NamespaceSelector != nil && namespace != "" &&
-		(err != nil || !selector.Matches(labels.Set{corev1.LabelMetadataName: namespace})) {
+	if selector, err := metav1.LabelSelectorAsSelector(match.NamespaceSelector); match.NamespaceSelector != nil && r.key.Namespace != "" &&
+		(err != nil || !selector.Matches(labels.Set{corev1.LabelMetadataName: r.key.Namespace})) {
 		return false
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(match.ObjectSelector); match.ObjectSelector != nil &&
-		(err != nil || !selects(selector, after) && !selects(selector, before)) {
+		(err != nil || !selects(selector, r.after) && !selects(selector, r.before)) {
 		return false
 	}
 	return slices.ContainsFunc(match.ResourceRules, func(rule admissionv1.NamedRuleWithOperations) bool {
-		name := r.Resource
-		if part != "" {
-			name += "/" + part
+		name := resource.Resource
+		if r.part != "" {
+			name += "/" + r.part
 		}
-		return has(rule.APIGroups, r.Group) && has(rule.APIVersions, r.Version) && (has(rule.Resources, name) ||
-			part != "" && has(rule.Resources, r.Resource+"/*")) &&
+		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) && (has(rule.Resources, name) ||
+			r.part != "" && has(rule.Resources, resource.Resource+"/*")) &&
 			slices.ContainsFunc(rule.Operations, func(o admissionv1.OperationType) bool {
-				return o == admissionv1.OperationAll || string(o) == string(verb)
+				return o == admissionv1.OperationAll || string(o) == string(r.verb)
 			})
 	})
 }

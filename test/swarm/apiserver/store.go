@@ -103,7 +103,8 @@ func (s *Server) Create(by Client, resource string, o *Object, dryRun bool) (*Ob
 	o.SetUID(types.UID(fmt.Sprintf("%s-%s-%d", strings.TrimSuffix(resource, "s"), k.Name, s.created[k]+1)))
 	o.SetCreationTimestamp(metav1.Now())
 	o.SetGeneration(1)
-	if err := s.policies.admit(by, k, "", "CREATE", o, nil, dryRun); err != nil {
+	if err := s.policies.admit(review{by: by, key: k, verb: admission.Create, after: o, dryRun: dryRun,
+		options: &metav1.CreateOptions{FieldManager: by.Manager}}); err != nil {
 		return nil, err
 	}
 	if s.objects[k] != nil {
@@ -139,7 +140,8 @@ func (s *Server) Change(by Client, k Key, part string, edit func(o *Object) erro
 	if err := kind.validate(k, before, after); err != nil {
 		return nil, err
 	}
-	if err := s.policies.admit(by, k, part, "UPDATE", after, before, false); err != nil {
+	if err := s.policies.admit(review{by: by, key: k, part: part, verb: admission.Update, after: after, before: before,
+		options: &metav1.PatchOptions{FieldManager: by.Manager}}); err != nil {
 		return nil, err
 	}
 	managed := after
@@ -162,12 +164,12 @@ func (s *Server) Change(by Client, k Key, part string, edit func(o *Object) erro
 
 // Delete deletes an object with the preconditions and the propagation of the options.
 func (s *Server) Delete(by Client, k Key, options metav1.DeleteOptions) error {
-	return s.delete(by, k, "", "DELETE", options)
+	return s.delete(by, k, "", admission.Delete, options)
 }
 
 // Evict deletes a pod. Policies see the creation of an eviction.
 func (s *Server) Evict(by Client, k Key, options metav1.DeleteOptions) error {
-	return s.delete(by, k, "eviction", "CREATE", options)
+	return s.delete(by, k, "eviction", admission.Create, options)
 }
 
 func (s *Server) delete(by Client, k Key, part string, verb admission.Operation, options metav1.DeleteOptions) error {
@@ -179,7 +181,9 @@ func (s *Server) delete(by Client, k Key, part string, verb admission.Operation,
 		p.ResourceVersion != nil && *p.ResourceVersion != before.GetResourceVersion()) {
 		return apierrors.NewConflict(kind.resource(k.Resource), k.Name, errPrecondition)
 	}
-	if err := s.policies.admit(by, k, part, verb, nil, before, len(options.DryRun) > 0); err != nil || len(options.DryRun) > 0 {
+	dryRun := len(options.DryRun) > 0
+	err := s.policies.admit(review{by: by, key: k, part: part, verb: verb, before: before, options: &options, dryRun: dryRun})
+	if err != nil || dryRun {
 		return err
 	}
 	if before.GetDeletionTimestamp() != nil {
