@@ -133,7 +133,7 @@ func TestRandomRuns(t *testing.T) {
 	for _, s := range stories(t) {
 		known[s.Ends] = true
 	}
-	covered, acts := map[string]int{}, 0
+	covered, ends, acts := map[string]int{}, map[string]int{}, 0
 	for n := range seed.Next(t, *runs) {
 		s := random(n, *faults)
 		r := play(t, loadPolicies(t), s)
@@ -141,10 +141,14 @@ func TestRandomRuns(t *testing.T) {
 			covered[state] += times
 		}
 		acts += len(s.Acts)
-		if kind := kindOfProblem(r.problem); !known[kind] {
+		kind := kindOfProblem(r.problem)
+		if ends[kind]++; !known[kind] {
 			known[kind] = true
 			report(t, s, r.problem, n)
 		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(ends)) {
+		t.Logf("%d runs end with %q", ends[kind], kind)
 	}
 	t.Logf("%d acts in %d runs wrote %d states of records:\n%s", acts, *runs, len(covered),
 		strings.Join(slices.Sorted(maps.Keys(covered)), "\n"))
