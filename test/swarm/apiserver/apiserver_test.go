@@ -180,7 +180,10 @@ func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
 	}
 	restore, orphan := Client{"system:serviceaccount:drydock:restore", "drydock"}, metav1.DeletePropagationOrphan
 	server := withSet(t, nil)
-	operation := func(o *Object) error { setField(o, map[string]any{"drydock.dev/status": "{}"}, "metadata", "annotations"); return nil }
+	operation := func(o *Object) error {
+		setField(o, map[string]any{"drydock.dev/status": "{}"}, "metadata", "annotations")
+		return nil
+	}
 	if _, err := server.Change(jane, web, "", operation); err != nil {
 		t.Fatal(err)
 	}
