@@ -28,12 +28,12 @@ import (
 	"drydock.dev/test/swarm/apiserver"
 )
 
-// setController is Kubernetes' own code of the StatefulSet controller. Its caches are what the controller has seen, so they may be old.
+// setController runs the code of Kubernetes' StatefulSet controller. Its caches hold the objects of the last call of look.
 type setController struct {
 	client                       kubernetes.Interface
 	control                      statefulset.StatefulSetControlInterface
 	sets, pods, claims, revision cache.Indexer
-	decoded                      map[*apiserver.Object]any // what the caches hold
+	decoded                      map[*apiserver.Object]any // the objects in the caches
 }
 
 var controllerOfSets = schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "StatefulSet"}
@@ -52,7 +52,7 @@ func newSetController(config *rest.Config) *setController {
 	return c
 }
 
-// look fills the caches with what the server has now.
+// look fills the caches with the present objects of the server.
 func (c *setController) look(s *apiserver.Server) {
 	before := c.decoded
 	c.decoded = map[*apiserver.Object]any{}
@@ -90,7 +90,7 @@ func (c *setController) sync(now metav1.Time) []error {
 	return failures
 }
 
-// syncSet does what the controller does with a StatefulSet (kubernetes pkg/controller/statefulset/stateful_set.go, sync).
+// syncSet takes the steps of the controller for one StatefulSet (kubernetes pkg/controller/statefulset/stateful_set.go, sync).
 func (c *setController) syncSet(set *appsv1.StatefulSet, now metav1.Time) error {
 	ctx := context.Background()
 	selector, err := metav1.LabelSelectorAsSelector(set.Spec.Selector)

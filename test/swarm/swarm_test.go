@@ -2,7 +2,6 @@ package swarm
 
 import (
 	"flag"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -164,14 +163,10 @@ func report(t *testing.T, s Story, problem string, seed uint64) {
 	r := play(t, loadPolicies(t), s)
 	s.Comment, s.Ends = "SEED="+strconv.FormatUint(seed, 10), kindOfProblem(r.problem)
 	t.Errorf("%s\n%s", r.problem, s)
-	if *found == "" {
-		return
-	}
-	file := filepath.Join(*found, strconv.FormatUint(seed, 10))
-	for name, text := range map[string]string{file + ".story": s.String(), file + ".tale": strings.Join(r.tale, "\n")} {
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+	if file := filepath.Join(*found, strconv.FormatUint(seed, 10)); *found != "" {
+		text := s.String() + "\n" + strings.Join(r.tale, "\n")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Error(err)
 		}
 	}
-	fmt.Println(file)
 }

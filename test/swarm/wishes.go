@@ -10,7 +10,7 @@ import (
 	"drydock.dev/test/swarm/apiserver"
 )
 
-// wishes are what the users wrote last. They are all that the oracles compare the cluster with.
+// wishes are the last counts and settings of the users. The oracles compare the cluster only with them.
 type wishes struct {
 	counts     map[string]int    // of each set, by its own users
 	scalers    map[string]int    // of the Scaler of a set; absent without one

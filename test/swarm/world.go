@@ -1,7 +1,7 @@
-// Package swarm explores what users, operators, controllers and slow processes do to StatefulSets at the same time.
+// Package swarm lets users, operators, controllers and slow processes act on StatefulSets at the same time, in random order.
 //
-// A world runs Drydock's functions unchanged, against an API server in memory, with a clock of its own (testing/synctest). Kubernetes' own
-// StatefulSet controller and the policies of config/policy run, too. All else is played: kubelet, storage, garbage collector, Jobs,
+// A world runs Drydock's functions unchanged, against an API server in memory, with a fake clock (testing/synctest). The StatefulSet
+// controller of Kubernetes and the policies of config/policy run, too. All else is played: kubelet, storage, garbage collector, Jobs,
 // operators, deployment tools and users. A run is a shape of the world and a sequence of acts. A run that ends badly is shrunk to a story,
 // a file in testdata/stories, which is played again in each test.
 //
@@ -10,9 +10,9 @@
 //	controllers.go  Kubernetes' controllers
 //	node.go         kubelet and storage
 //	operator.go     the operator of the sets
-//	acts.go         what can happen
-//	wishes.go       what the users want, which is all that the oracles know
-//	oracles.go      what must not happen
+//	acts.go         all acts
+//	wishes.go       the counts and settings that the users want
+//	oracles.go      the checks, which compare the cluster with the wishes
 //	story.go        runs as text, random runs, and shrinking
 package swarm
 
