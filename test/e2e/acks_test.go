@@ -158,7 +158,7 @@ func (s *acks) crash(pod string) {
 		return p, restarts
 	}
 	before, restarts := read()
-	_, _ = s.TryExec(pod, "kill 1")
+	s.Terminate(pod)
 	s.Eventually(pod+" has crashed", func() string {
 		now, n := read()
 		if now.UID != before.UID {

@@ -96,7 +96,7 @@ func TestCleanupOnNodeThatShutsDownHasNotSucceeded(t *testing.T) {
 	s.Kubectl(t, "", "-n", s.Namespace, "patch", "pod", "web-1", "--subresource=status", "--type=strategic", "-p", `{"status": {"conditions": [
 		{"type": "DisruptionTarget", "status": "True", "reason": "TerminationByKubelet",
 		"message": "Pod was terminated in response to imminent node shutdown."}]}}`)
-	s.Exec(t, "web-1", "kill 1")
+	s.Terminate("web-1")
 	expectClaimsKept(t, s, claims, "TerminationByKubelet", "imminent node shutdown")
 }
 

@@ -98,6 +98,12 @@ func (s *Stage) TryExec(pod, script string) (string, error) {
 	return stdout.String(), nil
 }
 
+// Terminate sends the stop signal to the first process of a pod. It doesn't tell whether that has worked: the kernel may end the shell that
+// sends it together with the container, before its answer is out.
+func (s *Stage) Terminate(pod string) {
+	_, _ = s.TryExec(pod, "kill 1")
+}
+
 // Kubectl runs kubectl with the input and returns its output.
 func (s *Stage) Kubectl(t testing.TB, input string, args ...string) string {
 	t.Helper()
