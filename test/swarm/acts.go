@@ -32,7 +32,7 @@ var environment = map[string]struct {
 			}
 			d := w.queue[i]
 			w.queue = slices.Delete(w.queue, i, i+1)
-			w.hold(d, []stop{all, writes, writes}[b%3])
+			w.hold(d, []stop{all, writes, writes}[b%3], b/3%3)
 		})
 	}},
 	"release":   {10, func(w *World, a, b int) { w.withHeld(a, func(i int) { w.release(i, b%3 == 0) }) }},

@@ -87,9 +87,14 @@ func (w *World) await(p *process) {
 	synctest.Wait()
 }
 
-// hold starts a process that stops at its gate.
-func (w *World) hold(d delivery, stops stop) {
-	if p := w.start(d, stops); p != nil && !p.ended {
+// hold starts a process that stops at its gate, after it has let some requests pass.
+func (w *World) hold(d delivery, stops stop, passing int) {
+	p := w.start(d, stops)
+	for ; p != nil && !p.ended && passing > 0; passing-- {
+		p.gate <- true
+		w.await(p)
+	}
+	if p != nil && !p.ended {
 		w.tell("  %s is held before %s", p.name, p.at)
 		w.held = append(w.held, p)
 	}

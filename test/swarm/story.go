@@ -193,7 +193,7 @@ func random(seed uint64, faults bool) Story {
 	for _, f := range flags {
 		*f.of(&s.Shape) = flip(f.chance)
 	}
-	if flip(.6) {
+	if flip(.7) {
 		s.Owner = 1 + r.IntN(lastOperator)
 	}
 	weights := map[string]int{}

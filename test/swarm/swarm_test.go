@@ -141,9 +141,13 @@ func TestRandomRuns(t *testing.T) {
 		}
 		acts += len(s.Acts)
 		kind := kindOfProblem(r.problem)
-		if ends[kind]++; !known[kind] {
+		ends[kind]++
+		switch {
+		case !known[kind]:
 			known[kind] = true
-			report(t, s, r.problem, n)
+			t.Errorf("%s\n%s", r.problem, shorten(t, s, r.problem, n))
+		case kind != "" && *found != "" && ends[kind] <= 10: // other faults may end alike
+			shorten(t, s, r.problem, n)
 		}
 	}
 	for _, kind := range slices.Sorted(maps.Keys(ends)) {
@@ -156,17 +160,17 @@ func TestRandomRuns(t *testing.T) {
 	}
 }
 
-// report fails the test with the story of a run, as short as possible.
-func report(t *testing.T, s Story, problem string, seed uint64) {
+// shorten returns the story of a run, as short as possible, and writes it to the folder for found stories.
+func shorten(t *testing.T, s Story, problem string, seed uint64) Story {
 	t.Helper()
 	s = shrink(t, loadPolicies(t), s, problem, 200)
 	r := play(t, loadPolicies(t), s)
 	s.Comment, s.Ends = "SEED="+strconv.FormatUint(seed, 10), kindOfProblem(r.problem)
-	t.Errorf("%s\n%s", r.problem, s)
 	if file := filepath.Join(*found, strconv.FormatUint(seed, 10)); *found != "" {
 		text := s.String() + "\n" + strings.Join(r.tale, "\n")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Error(err)
 		}
 	}
+	return s
 }
