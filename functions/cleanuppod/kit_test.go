@@ -127,8 +127,12 @@ const template = `{"spec":{"containers":[{"name":"drain","image":"registry.examp
 // web returns a set of one replica with a cleanup pod template. A record has to be the last option.
 func web(options ...build.Option) *appsv1.StatefulSet {
 	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"),
-		build.Annotation(api.CleanupTemplateAnnotation, template)}, options...)...)
+		build.Annotation(api.CleanupTemplateAnnotation, template), build.Annotation(api.LedgerAnnotation, allRemoved.Encode())}, options...)...)
 }
+
+// allRemoved orders the removal of all pods that the set does not request.
+var allRemoved = &api.Ledger{Set: "uid-web", Count: 9, Complete: true, Generation: 1, Orders: 1,
+	Removing: &api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1}}
 
 // withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and replica count.
 func withCleanup(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
@@ -136,7 +140,7 @@ func withCleanup(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 		record := &api.Cleanup{
 			Header: api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set),
 				Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
-			Replicas: statefulset.Replicas(set), Generation: set.Generation,
+			Replicas: statefulset.Replicas(set), Generation: set.Generation, Order: 1,
 		}
 		for _, option := range options {
 			option(record)

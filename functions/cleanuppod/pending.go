@@ -7,6 +7,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 )
@@ -18,7 +19,7 @@ func (in Input) leftBehind(record *api.Cleanup, ordinals []cleanup.Ordinal) []cl
 		switch {
 		case in.hasCleanupPod(record, o):
 			return false
-		case o.Wanted:
+		case o.Wanted || !members.Removes(in.Set, o.Number):
 			return true
 		case in.Set.DeletionTimestamp != nil && o.Pod != nil && statefulset.IsPodOf(o.Pod, in.Set):
 			return false // cleanup-pod itself stops the replicas of a set that is being deleted
@@ -66,7 +67,7 @@ func (in Input) startsAgain(record *api.Cleanup) bool {
 		return true
 	case record.Reason == api.SetPaused: // the pause is over, and has brought no members back
 		return true
-	case record.Request != cleanup.Digest(in.Set), record.Replicas != statefulset.Replicas(in.Set):
+	case record.Request != cleanup.Digest(in.Set), record.Replicas != statefulset.Replicas(in.Set), record.Order != members.Ordered(in.Set):
 		return true
 	}
 	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(record.Finished) // times have whole seconds

@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -24,7 +25,7 @@ func (in Input) newRecord(record *api.Cleanup, phase api.Phase, reason api.Reaso
 	}
 	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
 	next.Phase, next.Reason, next.Message = phase, reason, message
-	next.Request, next.Replicas = cleanup.Digest(in.Set), statefulset.Replicas(in.Set)
+	next.Request, next.Replicas, next.Order = cleanup.Digest(in.Set), statefulset.Replicas(in.Set), members.Ordered(in.Set)
 	return next
 }
 
@@ -77,6 +78,9 @@ func (in Input) refreshRecord(record *api.Cleanup, ordinals []cleanup.Ordinal) p
 // storeFinished stores the record of a finished cleanup if it changed.
 func (in Input) storeFinished(record, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	next.Replicas, next.Generation = statefulset.Replicas(in.Set), in.Set.Status.ObservedGeneration
+	if len(left) == 0 {
+		next.Order = members.Ordered(in.Set)
+	}
 	if cleanup.AwaitsScaler(in.Set) {
 		next.Generation = 0 // look again: the Scaler may request fewer members, and that does not change the set's generation
 	}
@@ -119,7 +123,7 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 	var reports []api.OrdinalStatus
 	for _, o := range ordinals {
 		claim := o.Unknown(in.Set)
-		if o.Wanted || claim == "" || len(reports) == maxReports {
+		if o.Wanted || !members.Removes(in.Set, o.Number) || claim == "" || len(reports) == maxReports {
 			continue
 		}
 		reason, message := api.NeverUsed, fmt.Sprintf(

@@ -26,6 +26,9 @@ func Decide(in Input) plan.Plan {
 	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
 	}
+	if p := in.keepLedger(); p.Kind == plan.KindDo {
+		return p
+	}
 	if w.scaler == nil {
 		return w.decideWithoutScaler()
 	}

@@ -20,6 +20,8 @@ type Input struct {
 	Now             time.Time
 	Namespace, Name string
 	Set             *appsv1.StatefulSet // nil if it does not exist
+	// Held is true if a record says that pods were stopped for a while, or that claims are incomplete. It is read if the set was scaled down.
+	Held bool
 	// Scalers are the Scalers whose target is the set.
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hook Jobs of the set's scalings.

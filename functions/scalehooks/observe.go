@@ -44,6 +44,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
+	if err := f.observeHolds(ctx, &in); err != nil {
+		return in, err
+	}
 	if err := f.observeAutoscalers(ctx, &in); err != nil {
 		return in, err
 	}

@@ -14,6 +14,8 @@ type Cleanup struct {
 	Replicas int32 `json:"replicas"`
 	// Generation is the set's generation that the StatefulSet controller had observed when the finished record was written.
 	Generation int64 `json:"generation,omitempty"`
+	// Order is the number of the order in the set's ledger that the latest successful cleanup has carried out.
+	Order int `json:"order,omitempty"`
 	// Ordinals are the ordinals that need attention: a cleanup pod has failed, or none may run.
 	Ordinals []OrdinalStatus `json:"ordinals,omitempty"`
 	// Span has the ordinals that cleanup-pod has accounted for: it has seen the pod of each, and nothing to clean up outside of them.

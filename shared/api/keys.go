@@ -148,6 +148,14 @@ const (
 	// lets it end, "cancel" stops it.
 	CleanupOnScaleUpAnnotation = Prefix + "cleanup-on-scale-up"
 
+	// CleanupFromAnnotation on a StatefulSet is an ordinal: the pods from there on are not expected back, so their claims are cleaned up.
+	// The command kubectl drydock cleanup --from writes it, and Drydock removes it.
+	CleanupFromAnnotation = Prefix + "cleanup-from"
+
+	// CleanupAtZeroAnnotation on a StatefulSet, when "true", says that a user who scales the set to zero does not expect its pods back.
+	// Without it, zero replicas are a stop, after which the pods start on their former claims.
+	CleanupAtZeroAnnotation = Prefix + "cleanup-at-zero"
+
 	// SuccessMessageAnnotation on the pod template of a cleanup or a hook is a line that a container of the pod writes to its termination
 	// message when it has finished its work. The pod has succeeded only then.
 	SuccessMessageAnnotation = Prefix + "success-message"
@@ -185,6 +193,9 @@ const (
 	// CleanupAnnotation on a StatefulSet is the record of its latest cleanup. Without an active cleanup it lists the ordinals that are
 	// accounted for, and shows that the template is valid.
 	CleanupAnnotation = Prefix + "cleanup"
+
+	// LedgerAnnotation on a StatefulSet says which pods it has, running or stopped, and which are to be removed with their claims.
+	LedgerAnnotation = Prefix + "members"
 
 	// ScaleAnnotation on a StatefulSet is the record of its latest scaling by a Scaler. Without an active scaling it names the Scaler of
 	// the set and the count that the Scaler last observed.

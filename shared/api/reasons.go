@@ -133,6 +133,10 @@ const (
 	CleanupReady Reason = "CleanupReady"
 	// VolumeOrphaned: An old volume lost its StatefulSet and its journal, so its retention starts now.
 	VolumeOrphaned Reason = "VolumeOrphaned"
+	// MembersCounted: The ledger of the StatefulSet has changed: which pods it has, and which are to be removed.
+	MembersCounted Reason = "MembersCounted"
+	// PodsExpected: Pods that the StatefulSet does not request now are expected back, so their claims are kept.
+	PodsExpected Reason = "PodsExpected"
 	// MembersSeen: Pods of the StatefulSet were seen using claims, so these claims may be cleaned up later.
 	MembersSeen Reason = "MembersSeen"
 	// CleanupStarted: A cleanup pod was created.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 )
@@ -87,6 +88,8 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 		return true
 	case record.Phase == api.Refused:
 		return false
+	case record.Order != members.Ordered(set):
+		return true
 	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != statefulset.Start(set):
 		return true // a set that was scaled up and down again has the former count
 	case slices.ContainsFunc(record.Ordinals, func(o api.OrdinalStatus) bool { return o.Reason == api.ClaimUnbound }):

@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 )
 
@@ -19,6 +20,9 @@ var scaleHooks = []api.Function{api.ScaleHooks}
 // Concerned returns the functions that a change of the set concerns because of a Scaler. Every change of a set with a Scaler does, because
 // the Scaler's status has the number of members. The sweep compares the two instead, see ConcernedByScaler.
 func Concerned(c operation.Change) []api.Function {
+	if !c.Gone && members.Due(c.Set) {
+		return scaleHooks
+	}
 	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || deviates(c)) {
 		return scaleHooks
 	}

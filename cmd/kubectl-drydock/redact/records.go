@@ -4,7 +4,7 @@ import "drydock.dev/shared/api"
 
 // recordKeys are the annotations with the records of operations, and with what other functions store.
 var recordKeys = []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation, api.ScaleAnnotation, api.GrowthAnnotation,
-	api.DeadLettersAnnotation}
+	api.LedgerAnnotation, api.DeadLettersAnnotation}
 
 // Records returns the redacted documents in the annotations of a StatefulSet, by key. An unreadable one is Removed.
 func Records(annotations map[string]string) map[string]any {
