@@ -97,7 +97,7 @@ func (in Input) releaseReason(record *api.Cleanup) string {
 		return "it was deleted with orphan propagation"
 	case in.NamespaceEnds:
 		return "its namespace is being deleted, so no pod can be created"
-	case in.isResizing():
+	case in.Journal || operation.Of(in.Set).Resizing():
 		return "a resize was in progress"
 	case in.isAborted():
 		return "aborted at the user's request"

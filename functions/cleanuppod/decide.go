@@ -31,12 +31,8 @@ func Decide(in Input) plan.Plan {
 	switch {
 	case !statefulset.Managed(in.Set):
 		return in.cancel(record, api.NotManaged, "the StatefulSet is no longer opted in")
-	case in.isAborted() && record.Active() && !operation.Of(in.Set).Sleeping() && !in.isResizing(): // an operator may be stopped for weeks
-		return in.cancel(record, api.Aborted, "aborted at the user's request")
-	case in.isResizing() || in.isAsleep() || in.isScaling():
+	case operation.Of(in.Set).Busy(api.KindCleanup):
 		return plan.Noop(api.InProgress)
-	case in.isPaused(): // a cleanup that runs would keep scale-hooks from the set, and so the members would never come back
-		return in.cancel(record, api.SetPaused, "the members come back after the pause of a Scaler")
 	case !statefulset.CleanupAsked(in.Set):
 		return in.cancel(record, api.NoCleanup, "the StatefulSet no longer has a cleanup pod template")
 	}

@@ -57,14 +57,13 @@ func TestWhetherSetIsCleanedUp(t *testing.T) {
 		"a resize is being reverted": on(web(reverting, settledRecord(1)), scaledDown),
 		"the record of the resize is unreadable": on(web(build.Annotation(api.StatusAnnotation, "{"), settledRecord(1)),
 			scaledDown),
-		"a Scaler scales it": on(web(scaling, settledRecord(1)), scaledDown),
-		"the set sleeps, and the annotation was lost": recorded(on(web(build.Replicas(0), settledRecord(1)), usedClaim("data-web-0")),
-			api.RoleSleep),
-		"the set sleeps by its operator, and the annotation was lost": recorded(
-			on(web(build.Replicas(0), settledRecord(1)), usedClaim("data-web-0")), api.RoleOwner),
-		"the set is being resized, and the annotation was lost": recorded(
-			on(web(build.Replicas(0), settledRecord(1)), usedClaim("data-web-0")), api.RoleJournal),
-		"it sleeps": on(web(asleep, build.Replicas(0), settledRecord(1)), usedClaim("data-web-0")),
+		"a Scaler scales it":   on(web(scaling, settledRecord(1)), scaledDown),
+		"there is no ledger":   on(web(build.Annotation(api.LedgerAnnotation, ""), settledRecord(1)), scaledDown),
+		"nothing is ordered":   on(web(ledger(nil), settledRecord(1)), scaledDown),
+		"another is ordered":   on(web(ledger(&api.Removal{Span: api.Span{Start: 2, End: 3}, Order: 1}), settledRecord(1)), scaledDown),
+		"this one is ordered":  on(web(ledger(&api.Removal{Span: api.Span{Start: 1, End: 2}, Order: 1}), settledRecord(1)), scaledDown),
+		"a former set ordered": on(web(build.UID("uid-new"), settledRecord(1)), scaledDown),
+		"it sleeps":            on(web(asleep, build.Replicas(0), settledRecord(1)), usedClaim("data-web-0")),
 		"the record of the sleep is unreadable": on(
 			web(build.Annotation(api.SleepAnnotation, "{"), build.Replicas(0), settledRecord(1)), usedClaim("data-web-0")),
 		"it has slept":                         on(web(build.WithSleep(build.Sleep(api.Succeeded)), settledRecord(1)), scaledDown),

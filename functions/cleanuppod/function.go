@@ -1,12 +1,12 @@
 // Package cleanuppod runs the user's cleanup pod on the claims that a scale-down left behind, and then deletes the claims.
 //
 //	in    StatefulSet and cleanup pod changes; retry; the tick
-//	get   the StatefulSet; its ControllerRevision if the set is being deleted; list claims and pods, and for a set
-//	      at zero also ControllerRevisions and Scalers of its namespace
+//	get   the StatefulSet; list claims and pods; get and list ControllerRevisions if the set is being deleted
 //	do    create and delete cleanup pods; delete claims; patch StatefulSet: cleanup, finalizer; patch claims: replica-of;
 //	      delete the pods of a set that is deleted with cleanup-on-delete
 //	out   cleanup.completed, operation.failed
-//	never deletes a claim before a cleanup pod succeeded on it; never deletes a claim that no replica of this set used
+//	never deletes a claim before a cleanup pod succeeded on it; never deletes a claim that no replica of this set used;
+//	never begins without an order in the set's ledger, which scale-hooks writes
 package cleanuppod
 
 import (

@@ -24,14 +24,8 @@ type Input struct {
 	Kills podend.Kills
 	// Revision is the ControllerRevision of the set's pods. It is read if the set is being deleted, and nil if it is gone.
 	Revision *appsv1.ControllerRevision
-	// Records holds the roles of the ControllerRevisions that other operations keep for the set. They are read if the set is at zero
-	// or is being deleted, and before a cleanup of a set with an operator: the operator may start members one by one after a sleep.
-	Records []api.Role
-	// Paused is true if a Scaler of the set is paused, or may have been paused until now. It is read if the set is at zero.
-	Paused bool
-	// ScalerWants is how many members the set's Scalers want, if the set has no record of a Scaler: scale-hooks has not taken over a new
-	// set or Scaler yet. It is read only if there is something to clean up.
-	ScalerWants int
+	// Journal is true if a resize of the set has a journal, so that claims may be incomplete. It is read if the set is being deleted.
+	Journal bool
 	// PodRejected says why the API server would reject a pod of a new template. It is empty if it would accept the pod.
 	PodRejected string
 	// Doubt says why the API server would reject the pod only at present, for example because of a quota. Otherwise it is empty.
@@ -49,5 +43,5 @@ type Input struct {
 
 // ordinals returns the set's ordinals.
 func (in Input) ordinals() []cleanup.Ordinal {
-	return cleanup.Ordinals(in.Set, in.Claims, in.Pods, in.ScalerWants)
+	return cleanup.Ordinals(in.Set, in.Claims, in.Pods)
 }

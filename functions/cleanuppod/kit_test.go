@@ -114,10 +114,6 @@ func (in Input) with(change func(*Input)) Input {
 	return in
 }
 
-func recorded(in Input, role api.Role) Input {
-	return in.with(func(in *Input) { in.Records = []api.Role{role} })
-}
-
 func rejected(in Input) Input {
 	return in.with(func(in *Input) { in.Rejected = "pods is forbidden" })
 }
@@ -131,8 +127,13 @@ func web(options ...build.Option) *appsv1.StatefulSet {
 }
 
 // allRemoved orders the removal of all pods that the set does not request.
-var allRemoved = &api.Ledger{Set: "uid-web", Count: 9, Complete: true, Generation: 1, Orders: 1,
+var allRemoved = &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 9, Complete: true, Generation: 1, Orders: 1,
 	Removing: &api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1}}
+
+// ledger writes the ledger of web with the order.
+func ledger(removing *api.Removal) build.Option {
+	return build.Annotation(api.LedgerAnnotation, (&api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 9, Complete: true, Removing: removing}).Encode())
+}
 
 // withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and replica count.
 func withCleanup(phase api.Phase, options ...func(*api.Cleanup)) build.Option {

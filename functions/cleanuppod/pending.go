@@ -65,8 +65,6 @@ func (in Input) startsAgain(record *api.Cleanup) bool {
 		return true
 	case in.isRetried(record), cleanup.RetriedByScaling(operation.Of(in.Set)):
 		return true
-	case record.Reason == api.SetPaused: // the pause is over, and has brought no members back
-		return true
 	case record.Request != cleanup.Digest(in.Set), record.Replicas != statefulset.Replicas(in.Set), record.Order != members.Ordered(in.Set):
 		return true
 	}
@@ -88,8 +86,8 @@ func (in Input) Tally() (pending, running int) {
 		return 0, 0
 	}
 	record, err := api.LoadCleanup(in.Set)
-	if err != nil || !statefulset.Managed(in.Set) || !statefulset.CleanupAsked(in.Set) || in.isResizing() || in.isAsleep() ||
-		operation.Of(in.Set).Scaling() {
+	if err != nil || !statefulset.Managed(in.Set) || !statefulset.CleanupAsked(in.Set) ||
+		operation.Of(in.Set).Busy(api.KindCleanup) {
 		return 0, 0
 	}
 	for _, o := range in.leftBehind(record, in.ordinals()) {

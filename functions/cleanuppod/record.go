@@ -81,9 +81,6 @@ func (in Input) storeFinished(record, next *api.Cleanup, ordinals, left []cleanu
 	if len(left) == 0 {
 		next.Order = members.Ordered(in.Set)
 	}
-	if cleanup.AwaitsScaler(in.Set) {
-		next.Generation = 0 // look again: the Scaler may request fewer members, and that does not change the set's generation
-	}
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accountedSpan(next.Span, ordinals)
 	}

@@ -100,25 +100,10 @@ func (in Input) reportUnreadableRecord(err error) plan.Plan {
 	return p
 }
 
-// decideWithoutScaler handles a set whose Scaler was deleted. The set keeps its count and loses its record. A paused set keeps the record
-// until it has members again: without it, cleanup-pod would consider the members removed and clean up their claims.
+// decideWithoutScaler handles a set whose Scaler was deleted. The set keeps its count and loses its record.
 func (w work) decideWithoutScaler() plan.Plan {
 	if p := w.deleteFinishedHooks(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record is removed last, because the sweep finds the set by its record
-	}
-	if w.record.Paused && statefulset.Replicas(w.Set) == 0 {
-		if w.record.Active() { // an active record would block every other operation of the set
-			next := w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling")
-			next.Adopts = true
-			return w.endScaling(next)
-		}
-		if w.record.Adopts && w.record.Reason == api.ScalerGone {
-			return plan.Noop(api.SetPaused)
-		}
-		next := w.record.Clone()
-		next.Adopts = true // the admission policies then let every client scale the set
-		next.Reason, next.Message = api.ScalerGone, "the Scaler was deleted while it was paused"
-		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 }
@@ -140,11 +125,8 @@ func (w work) decideNotOptedIn() plan.Plan {
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
 	next := w.newRecord(api.Succeeded, live, live)
-	if wanted := w.scaler.Members(); wanted > live {
-		next.KeepMembers = wanted
-	}
 	// A set at zero may be paused or asleep, and a set that was replaced may have lost the record of its pause. If the Scaler requests
-	// members, the set counts as paused, so that cleanup-pod keeps their claims.
+	// members, the set counts as paused: the pre hook has not drained them.
 	requested := ptr.Deref(w.scaler.Requested(), 0)
 	next.Paused = next.Paused || w.scaler.Spec.Paused || live == 0 && requested > 0
 	if next.Paused {
@@ -163,8 +145,7 @@ func (w work) takeOver() plan.Plan {
 }
 
 // hasLostPausedCount reports whether the Scaler has scaled the set before, and no manifest or record has the count after the pause. The
-// live count may be the default of a manifest that has replaced the set. If it were taken over, cleanup-pod would clean up the other
-// members after the pause.
+// live count may be the default of a manifest that has replaced the set.
 func (w work) hasLostPausedCount() bool {
 	return w.scaler.Spec.Paused && w.scaler.Status.Target != nil && w.scaler.Requested() == nil
 }
@@ -192,13 +173,6 @@ func (w work) decideIdle() plan.Plan {
 		return w.beginScaling(w.record.PausedCount)
 	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
-	case live == w.record.Target && w.record.KeepMembers > w.scaler.Members() && !w.scaler.Spec.Mode.Autoscales():
-		next := w.record.Clone() // the user wants fewer members now than at first
-		next.KeepMembers = 0
-		if wanted := w.scaler.Members(); wanted > live {
-			next.KeepMembers = wanted
-		}
-		return w.storeRecord(api.StatusUpdated, next)
 	case live != w.record.Target && w.adoptsLiveCount():
 		return w.setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+
 			"adopts that count", w.record.Target, live, w.scaler.Name))

@@ -1,9 +1,11 @@
-// Package scalehooks scales StatefulSets that have a Scaler, in stages: the pre hook, the change of the count, the post hook.
+// Package scalehooks scales StatefulSets that have a Scaler, in stages: the pre hook, the change of the count, the post hook. It keeps the
+// ledger of the pods of each StatefulSet with a cleanup template.
 //
 //	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
-//	      namespace; list the Job of the current hook by its name, claims while a cleanup hook waits, and pods of a failed hook Job
-//	do    patch StatefulSet: scale, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a pause;
+//	      namespace; list the Job of the current hook by its name, and pods of a failed hook Job; for a set that was scaled down with a
+//	      cleanup template, list ControllerRevisions
+//	do    patch StatefulSet: scale, members, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a pause;
 //	      create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
 //	never changes the count before the Scaler's pre hook has succeeded

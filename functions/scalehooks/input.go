@@ -45,8 +45,6 @@ type Input struct {
 	RefusedStatusOf string
 	// RetryNotRemovable is true if the API server rejected the removal of a retry annotation during this event.
 	RetryNotRemovable bool
-	// LeftoverClaims are the names of the removed members' claims. They are read only while the scaling waits for their cleanup.
-	LeftoverClaims []string
 	// Answer is the answer of a user's function to a hook request; nil if the event carries none.
 	Answer *events.HookAnswer
 	// Key is a random string, new for each event. A hook request that Decide sends carries it, and a valid answer repeats it.

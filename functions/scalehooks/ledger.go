@@ -9,8 +9,8 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/members"
-	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 )
 
 // keepLedger writes the set's ledger. It carries out the order of a user with it.
@@ -45,7 +45,7 @@ func (in Input) keepLedger() plan.Plan {
 
 // observeHolds finds out whether a record of another operation says that the set's pods were stopped for a while, or that its claims are
 // incomplete. Such a record is written before any pod is stopped, and the set was read before this. An operator that Drydock has stopped
-// for one set may stop this one, too.
+// for another set may have stopped this one, too. Which sets it has is not asked: a hold keeps claims.
 func (f *Function) observeHolds(ctx context.Context, in *Input) error {
 	if in.Set == nil || !members.Orders(in.Set) {
 		return nil
@@ -58,8 +58,8 @@ func (f *Function) observeHolds(ctx context.Context, in *Input) error {
 					continue
 				}
 				owner, err := api.LoadPausedOwner(&l.Items[i])
-				mayStop := link.Role == api.RoleOwner && err == nil && owner.Stopped && operation.MayStop(in.Set, owner.UID, owner.KindBelow)
-				in.Held = in.Held || mayStop || link.Set.Name == in.Name
+				stops := link.Role == api.RoleOwner && err == nil && owner.Stopped && statefulset.Controller(in.Set) != nil
+				in.Held = in.Held || stops || link.Set.Name == in.Name
 			}
 		})
 }

@@ -15,13 +15,11 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
-	"drydock.dev/shared/statefulset"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -49,11 +47,6 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	}
 	if err := f.observeAutoscalers(ctx, &in); err != nil {
 		return in, err
-	}
-	if found {
-		if err := f.observeLeftoverClaims(ctx, &in); err != nil {
-			return in, err
-		}
 	}
 	if err := f.observeJobs(ctx, &in); err != nil {
 		return in, err
@@ -142,31 +135,4 @@ func isHook(job *batchv1.Job, set string) bool {
 		slices.ContainsFunc([]string{preHook, postHook, failureHook}, func(hook string) bool {
 			return job.Name == api.ScaleHookName(link.Operation, hook)
 		})
-}
-
-// observeLeftoverClaims lists the claims of removed members that cleanup-pod deletes, if the scaling waits for that. cleanup-pod keeps a
-// claim that no member is known to have used, for example because its pod never started.
-func (f *Function) observeLeftoverClaims(ctx context.Context, in *Input) error {
-	record, err := api.LoadScale(in.Set)
-	if err != nil || !record.Active() || !record.CleansUp {
-		return nil // Decide reports an unreadable record
-	}
-	var claims []*corev1.PersistentVolumeClaim
-	err = kube.Pages(ctx, f.client, plan.Claims, in.Namespace, "", &corev1.PersistentVolumeClaimList{},
-		func(l *corev1.PersistentVolumeClaimList) {
-			for i := range l.Items {
-				_, ordinal, ok := statefulset.ParseClaimName(in.Set, l.Items[i].Name)
-				if ok && ordinal >= record.Start+int(record.Target) && ordinal < record.Start+int(record.Previous) {
-					claims = append(claims, &l.Items[i])
-				}
-			}
-		})
-	for _, o := range cleanup.Ordinals(in.Set, claims, nil, 0) {
-		if o.Unknown(in.Set) == "" {
-			for _, c := range o.Claims {
-				in.LeftoverClaims = append(in.LeftoverClaims, c.Name)
-			}
-		}
-	}
-	return err
 }

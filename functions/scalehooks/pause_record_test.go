@@ -29,7 +29,7 @@ var (
 	withPreHookByEvent = editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}} })
 )
 
-// TestRecordStaysPausedUntilCountRises: while the record is paused, cleanup-pod deletes no claim of the set.
+// TestRecordStaysPausedUntilCountRises: while the record is paused, the pods are expected back.
 func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 	for name, c := range map[string]struct {
 		in   Input
@@ -47,8 +47,6 @@ func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 		"the members run again":                              {observed(web(3, withRecord(api.Succeeded, pausedAtZero)), pilot()), false},
 		"the record is lost while members start again":       {observed(web(0), pilot()), true},
 		"the record is lost, and zero members are requested": {observed(web(0), pilot(wants(0))), false},
-		"the Scaler is deleted while members start again": {observed(web(0,
-			withRecord(api.PreScaling, startingAfterPause))), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Decide(c.in)
@@ -57,16 +55,6 @@ func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestScalerDeletedDuringPauseEndsScaling: an active record would block all other operations of the set forever.
-func TestScalerDeletedDuringPauseEndsScaling(t *testing.T) {
-	in := observed(web(0, withRecord(api.Scaling, pausedAtZero)))
-	record := build.StoredScale(Decide(in))
-	if record == nil || record.Active() || !record.Paused || !record.Adopts {
-		t.Fatalf("%s\nstores %s, want a record that has ended, is paused and adopts", Decide(in), build.Words(record))
-	}
-	checkConverges(t, in)
 }
 
 // TestEndOfFailedPauseStartsMembersAgain: idle-timeout wakes a set by the end of the pause, and cannot request a retry.
@@ -122,10 +110,9 @@ func TestMembersRemovedDuringPauseAreDrained(t *testing.T) {
 	}
 }
 
-// TestPauseDoesNotWaitForCleanupHook: cleanup-pod keeps the claims of a paused set, so the wait would never end.
+// TestPauseDoesNotWaitForCleanupHook: the claims of a paused set are kept, so the wait would never end.
 func TestPauseDoesNotWaitForCleanupHook(t *testing.T) {
 	in := observed(web(0, withRecord(api.PostScaling, pausedAtZero)), pilot(pausedScaler, withCleanupHook))
-	in.LeftoverClaims = []string{"data-web-0", "data-web-1", "data-web-2"}
 	if p := Decide(in); p.Reason != api.ScalingCompleted {
 		t.Errorf("%s, want that the scaling is completed", p)
 	}

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -87,11 +88,16 @@ func TestHookRequestCarriesFactsAndSecretKey(t *testing.T) {
 func TestCleanupHook(t *testing.T) {
 	cleansUp := editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Post = &v1alpha1.Hook{Cleanup: &v1alpha1.HookCleanup{}} })
 	waiting := func(s *api.Scale) { s.Previous, s.Target, s.CleansUp = 3, 2, true }
-	asks := build.Annotation(api.CleanupTemplateAnnotation, "{}")
-	left := func(in Input, claims ...string) Input {
-		in.LeftoverClaims = claims
-		return in
+	counts := func(l api.Ledger) build.Option {
+		return build.Edit(func(set *appsv1.StatefulSet) {
+			l.Set, l.Generation = api.SetRef{Name: set.Name, UID: set.UID}, set.Generation
+			build.Template("data", "1Gi", "fixed")(set)
+			build.Annotation(api.CleanupTemplateAnnotation, "{}")(set)
+			build.Annotation(api.LedgerAnnotation, l.Encode())(set)
+		})
 	}
+	asks := counts(api.Ledger{Count: 2, Complete: true, Orders: 1})
+	ordered := counts(api.Ledger{Count: 3, Complete: true, Orders: 1, Removing: &api.Removal{Span: api.Span{Start: 2, End: 3}, Order: 1}})
 	failed := func(started time.Duration) build.Option {
 		return build.Annotation(api.CleanupAnnotation,
 			(&api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: "c0ffee012345",
@@ -103,17 +109,17 @@ func TestCleanupHook(t *testing.T) {
 		row{"the set has no cleanup template", observed(web(3, withEndedScaling(3)), pilot(wants(2), cleansUp))},
 		row{"the removed members are gone", observed(web(2, asks, withRecord(api.Scaling,
 			func(s *api.Scale) { s.Previous, s.Target = 3, 2 })), pilot(wants(2), cleansUp))},
-		row{"a pause keeps the claims and waits for no cleanup", observed(web(0, asks, withRecord(api.Scaling, pausedAtZero)),
+		row{"a pause keeps the claims and waits for no cleanup", observed(web(0, counts(api.Ledger{Count: 3}), withRecord(api.Scaling, pausedAtZero)),
 			pilot(pausedScaler, cleansUp))},
-		row{"claims remain", withReportedStatus(left(observed(web(2, asks, withRecord(api.PostScaling, waiting)),
-			pilot(wants(2), cleansUp)), "data-web-2"))},
+		row{"claims remain", withReportedStatus(observed(web(2, ordered, withRecord(api.PostScaling, waiting)),
+			pilot(wants(2), cleansUp)))},
 		row{"a cleanup is running", withReportedStatus(observed(web(2, asks, withRunningCleanup, withRecord(api.PostScaling, waiting)),
 			pilot(wants(2), cleansUp)))},
-		row{"the cleanup has failed", left(observed(web(2, asks, failed(-30*time.Second), withRecord(api.PostScaling, waiting)),
-			pilot(wants(2), cleansUp)), "data-web-2")},
+		row{"the cleanup has failed", observed(web(2, ordered, failed(-30*time.Second), withRecord(api.PostScaling, waiting)),
+			pilot(wants(2), cleansUp))},
 		row{"a cleanup failed before this scaling " +
-			"began", withReportedStatus(left(observed(web(2, asks, failed(-time.Hour), withRecord(api.PostScaling, waiting)),
-			pilot(wants(2), cleansUp)), "data-web-2"))},
+			"began", withReportedStatus(observed(web(2, ordered, failed(-time.Hour), withRecord(api.PostScaling, waiting)),
+			pilot(wants(2), cleansUp)))},
 		row{"all claims are deleted", observed(web(2, asks, withRecord(api.PostScaling, waiting)), pilot(wants(2), cleansUp))},
 	)
 }

@@ -4,7 +4,6 @@ import (
 	"math"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/bounded"
 )
@@ -12,7 +11,7 @@ import (
 // Ledger says which pods a StatefulSet has, running or stopped, and which of them are to be removed with their claims. It is no record of
 // an operation. Without it, or with one that cannot be read, nothing is removed. Package members has its rules.
 type Ledger struct {
-	Set types.UID `json:"set"`
+	Set SetRef `json:"set"`
 	// Start and Count are the ordinals of the pods: Count of them from Start.
 	Start int `json:"start"`
 	Count int `json:"count"`
@@ -40,7 +39,7 @@ const longestLedger = 1 << 10 // bytes
 // LoadLedger returns the set's ledger, or nil if it has none that can be read and belongs to this set.
 func LoadLedger(set *appsv1.StatefulSet) *Ledger {
 	text, l := set.Annotations[LedgerAnnotation], &Ledger{}
-	if text == "" || len(text) > longestLedger || bounded.Document([]byte(text), l) != nil || l.Set != set.UID || l.Count < 0 {
+	if text == "" || len(text) > longestLedger || bounded.Document([]byte(text), l) != nil || l.Set.UID != set.UID || l.Count < 0 {
 		return nil
 	}
 	if r := l.Removing; r != nil && (r.Start < l.Start || r.End <= r.Start) {

@@ -25,9 +25,6 @@ type Scale struct {
 	Paused bool `json:"paused,omitempty"`
 	// PausedCount is the count before the pause, while Paused is true. It is 0 if it is not known.
 	PausedCount int32 `json:"pausedCount,omitempty"`
-	// KeepMembers is how many members the Scaler wants, or its autoscaler may start, if that is more than the set had when the Scaler took it
-	// over. cleanup-pod keeps their claims until the Scaler has scaled the set. It is 0 otherwise.
-	KeepMembers int32 `json:"keepMembers,omitempty"`
 	// Adopts is true if the Scaler takes over another client's count, so that no policy has to refuse it.
 	Adopts bool `json:"adopts,omitempty"`
 	// HookRequests has the requests to a user's function for the hook of the present phase, or nil.

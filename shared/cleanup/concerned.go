@@ -65,12 +65,6 @@ func RetriedByScaling(records operation.Records) bool {
 	return records.AwaitsCleanup() && operation.CleanupRests(records.Cleanup) && records.Cleanup.Finished.Before(&records.Scale.Started)
 }
 
-// pausedByScaler reports whether the record of the set's Scaler says that a pause lasts.
-func pausedByScaler(set *appsv1.StatefulSet) bool {
-	scale := operation.Of(set).Scale
-	return scale != nil && scale.Paused
-}
-
 func retried(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.RetryAnnotation]
 	return asked
@@ -83,8 +77,6 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	case record == nil || record.Request != Digest(set):
 		return true
 	case operation.CleanupRests(record) && retried(set), RetriedByScaling(operation.Of(set)):
-		return true
-	case record.Reason == api.SetPaused && !pausedByScaler(set): // the pause may be over, and a change of a Scaler changes no set
 		return true
 	case record.Phase == api.Refused:
 		return false

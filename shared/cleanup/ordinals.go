@@ -21,21 +21,19 @@ type Ordinal struct {
 	Claims []*corev1.PersistentVolumeClaim
 	// Pod is the pod with the member's name, from any creator, or nil.
 	Pod *corev1.Pod
-	// Wanted is true if the set or a Scaler requests the member.
+	// Wanted is true if the set requests the member.
 	Wanted bool
 }
 
-// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down. wanted is how many members the Scalers
-// want that have no record on the set yet.
+// Ordinals returns the ordinals of the set that have a claim or a pod, from the highest down.
 //
 // It leaves out ordinals below spec.ordinals.start. A scale-down never leaves them: a user who raises the start hands the members and
 // their volumes to another set.
-func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod, wanted int) []Ordinal {
+func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, pods []*corev1.Pod) []Ordinal {
 	span, byNumber := statefulset.Span(set), map[int]*Ordinal{}
-	end := max(span.End, span.Start+membersOfScaler(set), span.Start+membersOfOperator(set), span.Start+wanted)
 	at := func(n int) *Ordinal {
 		if byNumber[n] == nil {
-			byNumber[n] = &Ordinal{Number: n, Wanted: n < end && set.DeletionTimestamp == nil}
+			byNumber[n] = &Ordinal{Number: n, Wanted: n < span.End && set.DeletionTimestamp == nil}
 		}
 		return byNumber[n]
 	}
@@ -57,37 +55,6 @@ func Ordinals(set *appsv1.StatefulSet, claims []*corev1.PersistentVolumeClaim, p
 	}
 	slices.SortFunc(ordinals, func(a, b Ordinal) int { return cmp.Compare(b.Number, a.Number) })
 	return ordinals
-}
-
-// AwaitsScaler reports whether the set's Scaler wants members that the set does not request.
-func AwaitsScaler(set *appsv1.StatefulSet) bool {
-	return membersOfScaler(set) > int(statefulset.Replicas(set))
-}
-
-// membersOfScaler returns how many members the set's Scaler wants, or has not drained. Another client may have scaled the set down, and the
-// Scaler will restore its count. It is 0 without a Scaler, and if the Scaler takes over the counts of other clients. A Scaler that is
-// new for the set first applies its own count.
-func membersOfScaler(set *appsv1.StatefulSet) int {
-	scale, err := api.LoadScale(set)
-	switch {
-	case err != nil || scale == nil:
-		return 0
-	case scale.Adopts:
-		return int(scale.KeepMembers)
-	case scale.Phase == api.PreScaling || scale.Phase == api.Failed && scale.FailedAt == api.PreScaling: // before the change of the count
-		return int(max(scale.Previous, scale.Target))
-	}
-	return int(max(scale.Target, scale.KeepMembers))
-}
-
-// membersOfOperator returns how many members the set had before its latest sleep, if its owner's operator has not started all of them
-// since.
-func membersOfOperator(set *appsv1.StatefulSet) int {
-	sleep, err := api.LoadSleep(set)
-	if err != nil || sleep == nil {
-		return 0
-	}
-	return int(sleep.KeepMembers)
 }
 
 // Kept returns the claims that are not being deleted.

@@ -27,7 +27,7 @@ func (l look) set() *appsv1.StatefulSet {
 		build.Annotation(api.CleanupTemplateAnnotation, `{}`)}, l.more...)...)
 	set.Spec.Replicas, set.Generation = ptr.To(l.replicas), l.generation
 	if l.ledger != "" {
-		build.Annotation(api.LedgerAnnotation, strings.Replace(l.ledger, "{", `{"set":"uid-web",`, 1))(set)
+		build.Annotation(api.LedgerAnnotation, strings.Replace(l.ledger, "{", `{"set":{"name":"web","uid":"uid-web"},`, 1))(set)
 	}
 	return set
 }
@@ -47,7 +47,7 @@ func TestLedger(t *testing.T) {
 	}{
 		"without a ledger, what runs is all":               {look{2, 5, "", nil, false}, `{"start":0,"count":2,"complete":true,"generation":5}`},
 		"without a ledger, a stopped set has no pods":      {look{0, 5, "", nil, false}, `{"start":0,"count":0,"generation":5}`},
-		"that of a former set does not count":              {look{1, 5, `{"set":"uid-old","count":3,"complete":true,"generation":4}`, nil, false}, `{"start":0,"count":1,"complete":true,"generation":5}`},
+		"that of a former set does not count":              {look{1, 5, `{"set":{"name":"web","uid":"uid-old"},"count":3,"complete":true,"generation":4}`, nil, false}, `{"start":0,"count":1,"complete":true,"generation":5}`},
 		"an unreadable one does not count":                 {look{1, 5, `{"count":"3"}`, nil, false}, `{"start":0,"count":1,"complete":true,"generation":5}`},
 		"another start begins another one":                 {look{2, 5, three, []build.Option{ordinalsFrom(1)}, false}, `{"start":1,"count":2,"complete":true,"generation":5}`},
 		"nothing has changed":                              {look{3, 4, three, nil, false}, three},
@@ -77,7 +77,7 @@ func TestLedger(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			next := Next(test.set(), test.held)
-			if want := strings.Replace(test.want, "{", `{"set":"uid-web",`, 1); next.Encode() != want {
+			if want := strings.Replace(test.want, "{", `{"set":{"name":"web","uid":"uid-web"},`, 1); next.Encode() != want {
 				t.Errorf("the ledger becomes\n%s, not\n%s", next.Encode(), want)
 			}
 		})

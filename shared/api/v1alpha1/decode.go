@@ -66,29 +66,6 @@ func (s *Scaler) Requested() *int32 {
 	return s.Spec.Replicas
 }
 
-// Members returns the most members that the Scaler may request soon. An autoscaler raises the count to its minimum. Without a count, it
-// may be up to its maximum.
-func (s *Scaler) Members() int32 {
-	requested, mode := s.Requested(), s.Spec.Mode
-	var lowest, highest int32
-	switch {
-	case mode != nil && mode.HPA != nil:
-		highest = mode.HPA.MaxReplicas
-		if mode.HPA.MinReplicas != nil {
-			lowest = *mode.HPA.MinReplicas
-		}
-	case mode != nil && mode.Auto != nil:
-		lowest, highest = mode.Auto.Min, mode.Auto.Max
-	}
-	switch {
-	case requested == nil:
-		return highest
-	case *requested == 0: // it stops the autoscaler, too
-		return 0
-	}
-	return max(*requested, lowest)
-}
-
 // Defaults for the deadlines of a Scaler that lacks the API server's defaults.
 const (
 	DefaultHookDeadline    = 10 * time.Minute

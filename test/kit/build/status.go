@@ -140,6 +140,11 @@ func StoredCleanup(p plan.Plan) *api.Cleanup {
 // StoredScale returns the record of a scaling that the plan writes on the set, or nil.
 func StoredScale(p plan.Plan) *api.Scale { return stored(p, api.LoadScale, api.ScaleAnnotation) }
 
+// StoredLedger returns the ledger that the plan writes on the set, or nil.
+func StoredLedger(p plan.Plan) *api.Ledger {
+	return stored(p, func(set *appsv1.StatefulSet) (*api.Ledger, error) { return api.LoadLedger(set), nil }, api.LedgerAnnotation)
+}
+
 func stored[R any](p plan.Plan, load func(*appsv1.StatefulSet) (*R, error), key string) *R {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
