@@ -12,15 +12,55 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
-// setWithCleanup returns a set of two replicas with a cleanup pod template. The cleanup record must be the last option.
+// setWithCleanup returns a set of two replicas with a cleanup pod template and its ledger. The cleanup record must be the last option.
 func setWithCleanup(options ...build.Option) *appsv1.StatefulSet {
-	return build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed"),
+	set := build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed"),
 		build.Annotation(api.CleanupTemplateAnnotation, `{"spec":{"containers":[{"name":"drain"}]}}`)}, options...)...)
+	if members.Keeps(set) {
+		build.Annotation(api.LedgerAnnotation, members.Next(set, false).Encode())(set)
+	}
+	return set
+}
+
+// countsBefore writes the ledger of web from before the latest change of its spec.
+func countsBefore(count int) build.Option {
+	return build.Annotation(api.LedgerAnnotation, (&api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: count, Complete: true,
+		Generation: build.Set("web").Generation - 1}).Encode())
+}
+
+// TestFunctionsWokenByLedger: scale-hooks keeps the ledger, and cleanup-pod carries its orders out.
+func TestFunctionsWokenByLedger(t *testing.T) {
+	asks := build.Annotation(api.CleanupTemplateAnnotation, podTemplate)
+	order := func(done int) []build.Option {
+		ordered := &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 3, Complete: true, Generation: build.Set("web").Generation,
+			Orders: 2, Removing: &api.Removal{Span: api.Span{Start: 1, End: 3}, Order: 2}}
+		return opts(asks, build.Annotation(api.LedgerAnnotation, ordered.Encode()),
+			withCleanupRecord(api.Succeeded, func(c *api.Cleanup) { c.Order = done }))
+	}
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    string
+	}{
+		"no ledger":                      {opts(asks, withCleanupRecord(api.Succeeded)), "scale-hooks"},
+		"no ledger, and no template":     {nil, ""},
+		"a ledger without a template":    {opts(countsBefore(1)), "scale-hooks"},
+		"the spec has changed":           {opts(asks, countsBefore(1), withCleanupRecord(api.Succeeded)), "scale-hooks"},
+		"an order waits":                 {order(1), "cleanup-pod"},
+		"the order has been carried out": {order(2), "scale-hooks"},
+		"an order of a user": {opts(asks, build.Annotation(api.CleanupFromAnnotation, "1"), withCleanupRecord(api.Succeeded)),
+			"scale-hooks"},
+	} {
+		set := build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed")}, row.options...)...)
+		if got := functionsWokenBySet(t, updated, set); got != row.want {
+			t.Errorf("%s: woken: %q, want %q", name, got, row.want)
+		}
+	}
 }
 
 // withCleanupRecord stores the record of a cleanup on the set, with the set's own digest, UID and count.

@@ -23,10 +23,12 @@ import (
 	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
+	"drydock.dev/functions/scalehooks"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
@@ -158,6 +160,9 @@ func newWorld(seed uint64) *randomWorld {
 	if w.nothingLeftover && w.set.Annotations[api.CleanupTemplateAnnotation] != "" {
 		w.set.Annotations[api.CleanupTemplateAnnotation] = podTemplate
 	}
+	if w.nothingLeftover || w.oneIn(2) {
+		build.Annotation(api.LedgerAnnotation, w.ledger().Encode())(w.set)
+	}
 	for n, name := range []string{"data-web-0", "data-web-1", "data-web-2"} {
 		if w.oneIn(4) || w.nothingLeftover && n >= int(replicas) {
 			continue
@@ -208,6 +213,21 @@ func (w *randomWorld) userRequests() []build.Option {
 			build.Label(api.FinalizerLabel, api.FinalizerForCleanup)(o)
 		},
 	}
+}
+
+// ledger returns the ledger of the set, sometimes with an order or an earlier generation.
+func (w *randomWorld) ledger() *api.Ledger {
+	l := members.Next(w.set, false)
+	if !w.nothingLeftover && w.oneIn(2) {
+		l.Count, l.Orders, l.Removing = 3, 1, &api.Removal{Span: api.Span{Start: l.Count, End: 3}, Order: 1}
+		if l.Removing.Start >= 3 {
+			l.Removing = nil
+		}
+	}
+	if !w.nothingLeftover && w.oneIn(4) {
+		l.Generation--
+	}
+	return l
 }
 
 // resize returns the record of a resize or a rollback, sometimes with its journal.
@@ -341,7 +361,9 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings,
 			Records: sleeps}),
 		api.CleanupPod: cleanuppod.Decide(cleanuppod.Input{Now: build.Now, Name: "web", Set: w.set, Claims: w.claims, Pods: w.pods,
-			Settings: settings, Records: roles}),
+			Settings: settings, Journal: slices.Contains(roles, api.RoleJournal)}),
+		api.ScaleHooks: scalehooks.Decide(scalehooks.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: w.set,
+			Settings: settings}),
 	}
 }
 

@@ -93,7 +93,7 @@ func TestOrdinals(t *testing.T) {
 			want:   "1(data-web-1) 0!(data-web-0)"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := summary(Ordinals(row.set, row.claims, row.pods, 0)); got != row.want {
+			if got := summary(Ordinals(row.set, row.claims, row.pods)); got != row.want {
 				t.Errorf("got  %s\nwant %s", got, row.want)
 			}
 		})
@@ -266,7 +266,7 @@ func TestAccounted(t *testing.T) {
 		"at zero":               {web(build.Replicas(0)), pods(0), api.Span{}},
 		"a set that is deleted": {web(build.Deleting()), pods(0), api.Span{End: 1}},
 	} {
-		if got := Accounted(row.set, Ordinals(row.set, nil, row.pods, 0)); got != row.want {
+		if got := Accounted(row.set, Ordinals(row.set, nil, row.pods)); got != row.want {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}

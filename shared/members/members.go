@@ -69,7 +69,7 @@ func Next(set *appsv1.StatefulSet, held bool) *api.Ledger {
 	start, replicas := statefulset.Start(set), int(statefulset.Replicas(set))
 	former := api.LoadLedger(set)
 	if former == nil || former.Start != start { // the pods below a higher start belong to another set
-		return &api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Start: start, Count: replicas, Complete: replicas > 0, Generation: set.Generation}
+		return &api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Start: start, Count: replicas, Complete: true, Generation: set.Generation}
 	}
 	l := withoutDone(*former, operation.Of(set).Cleanup)
 	missed := set.Generation > l.Generation+1 // another count may have come and gone

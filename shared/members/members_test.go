@@ -46,7 +46,7 @@ func TestLedger(t *testing.T) {
 		want string
 	}{
 		"without a ledger, what runs is all":               {look{2, 5, "", nil, false}, `{"start":0,"count":2,"complete":true,"generation":5}`},
-		"without a ledger, a stopped set has no pods":      {look{0, 5, "", nil, false}, `{"start":0,"count":0,"generation":5}`},
+		"without a ledger, a stopped set has no pods":      {look{0, 5, "", nil, false}, `{"start":0,"count":0,"complete":true,"generation":5}`},
 		"that of a former set does not count":              {look{1, 5, `{"set":{"name":"web","uid":"uid-old"},"count":3,"complete":true,"generation":4}`, nil, false}, `{"start":0,"count":1,"complete":true,"generation":5}`},
 		"an unreadable one does not count":                 {look{1, 5, `{"count":"3"}`, nil, false}, `{"start":0,"count":1,"complete":true,"generation":5}`},
 		"another start begins another one":                 {look{2, 5, three, []build.Option{ordinalsFrom(1)}, false}, `{"start":1,"count":2,"complete":true,"generation":5}`},

@@ -67,6 +67,9 @@ func TestChangeOfASet(t *testing.T) {
 		"an unreadable record, swept":     {operation.Change{Swept: true, Records: operation.Records{ScaleErr: errUnreadable{}}}, true},
 		"a deleted set that had a Scaler": {operation.Change{Gone: true, Records: recorded(api.Succeeded)}, true},
 	} {
+		if row.change.Set == nil {
+			row.change.Set = atZero
+		}
 		concerns(t, name, scale.Concerned(row.change), row.want)
 	}
 }

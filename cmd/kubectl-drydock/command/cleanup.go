@@ -8,10 +8,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
@@ -20,21 +23,81 @@ import (
 type cleanupView struct {
 	*tool
 	output string
+	from   int
+	yes    bool
 }
+
+// fromNone is the value of --from if it is not given.
+const fromNone = -1
 
 func newCleanup(t *tool) *cobra.Command {
 	o := &cleanupView{tool: t}
 	c := &cobra.Command{
 		Use:   "cleanup sts/NAME",
-		Short: "Show the cleanup after a scale-down, ordinal by ordinal",
-		Long: "Show the latest cleanup of the StatefulSet, and the ordinals whose cleanup pods have failed or may not run yet. Nothing is\n" +
-			"changed. A cleanup begins by itself when the set is scaled down. To repeat a failed one: kubectl drydock retry.",
-		Example: "  kubectl drydock cleanup sts/web",
+		Short: "Show the cleanup after a scale-down, or give pods up that are expected back",
+		Long: "Show the latest cleanup of the StatefulSet, and the ordinals whose cleanup pods have failed or may not run yet. A cleanup begins\n" +
+			"by itself when the set is scaled down. To repeat a failed one: kubectl drydock retry.\n\n" +
+			"Pods are expected back after a stop, for example a sleep or a scale-down to zero, and their claims are kept. With --from, you give\n" +
+			"the pods from that ordinal on up: the cleanup pod runs on their claims, which are then deleted. The command writes the annotation\n" +
+			api.CleanupFromAnnotation + ", which Drydock removes.",
+		Example: "  kubectl drydock cleanup sts/web\n  kubectl drydock cleanup sts/web --from 2",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return o.run(c.Context(), args[0]) },
+		RunE: func(c *cobra.Command, args []string) error {
+			if o.from != fromNone {
+				return o.order(c.Context(), args[0])
+			}
+			return o.run(c.Context(), args[0])
+		},
 	}
 	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the record of the cleanup")
+	c.Flags().IntVar(&o.from, "from", fromNone, "clean up the claims of the pods from this ordinal on, which the set does not request")
+	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "with --from: clean up without a question")
 	return c
+}
+
+// order writes the order to clean up the pods from an ordinal on.
+func (o *cleanupView) order(ctx context.Context, argument string) error {
+	s, err := o.open(argument)
+	if err != nil {
+		return err
+	}
+	set, err := s.managed(ctx)
+	if err != nil {
+		return err
+	}
+	from := fmt.Sprint(o.from)
+	if err := mayOrder(set, from); err != nil {
+		return err
+	}
+	question := fmt.Sprintf("Run the cleanup pod on the claims of pods %s-%s and higher of namespace %s, and then delete these claims?", s.name,
+		from, s.namespace)
+	if err := o.consent(ctx, question, o.yes); err != nil {
+		return err
+	}
+	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
+		if err := mayOrder(set, from); err != nil {
+			return nil, err
+		}
+		return plan.PatchOf(plan.StatefulSets, set).Annotate(api.CleanupFromAnnotation, from), nil
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: the cleanup begins with the next event or tick. Follow it with: %s\n", s.name,
+		o.connection().in(fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s", s.namespace, s.name)))
+	return nil
+}
+
+// mayOrder returns why the pods from the ordinal on cannot be given up.
+func mayOrder(set *appsv1.StatefulSet, from string) error {
+	if !statefulset.CleanupAsked(set) {
+		return fmt.Errorf("StatefulSet %s/%s has no cleanup pod template. Write the annotation %s first, or delete the claims yourself",
+			set.Namespace, set.Name, api.CleanupTemplateAnnotation)
+	}
+	if _, err := members.Order(set, from); err != nil {
+		return fmt.Errorf("StatefulSet %s/%s: nothing was changed: %w", set.Namespace, set.Name, err)
+	}
+	return nil
 }
 
 func (o *cleanupView) run(ctx context.Context, argument string) error {
@@ -63,7 +126,15 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: no cleanup yet. One begins when the set is scaled down\n", s.name)
 		return nil
 	}
-	return printCleanup(o.Out, s.name, cleanup, o.now(), o.connection())
+	if err := printCleanup(o.Out, s.name, cleanup, o.now(), o.connection()); err != nil {
+		return err
+	}
+	if missing, some := members.Missing(members.Next(set, false), set); some {
+		fmt.Fprintf(o.Out, "\nThe claims of pods %[1]s-%[2]d to %[1]s-%[3]d are kept, because these pods are expected back. To give them up: %[4]s\n",
+			s.name, missing.Start, missing.End-1,
+			o.connection().in(fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s --from %d", s.namespace, s.name, missing.Start)))
+	}
+	return nil
 }
 
 func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time, flags connection) error {

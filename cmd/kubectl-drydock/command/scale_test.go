@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
@@ -28,6 +29,10 @@ func TestGrowAndCleanupAndScale(t *testing.T) {
 		record.Kind, record.Phase, record.Request = api.KindCleanup, "Cleaning", "0123456789ab"
 		return build.Annotation(api.CleanupAnnotation, record.Encode())
 	}
+	stopped := build.Edit(func(set *appsv1.StatefulSet) {
+		l := &api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Count: 3, Generation: set.Generation}
+		build.Annotation(api.LedgerAnnotation, l.Encode())(set)
+	})
 	failed := api.OrdinalStatus{Ordinal: 2, Tries: 1, NextTry: operation.Moment(build.Now.Add(time.Minute)), Reason: api.CleanupTried,
 		Message: "the pod ended\nwith 1"}
 	file := golden.Open(t)
@@ -47,6 +52,10 @@ func TestGrowAndCleanupAndScale(t *testing.T) {
 		{"no cleanup yet", "cleanup sts/web", []build.Option{data, template}},
 		{"a cleanup pod failed", "cleanup sts/web", []build.Option{template, cleanup(failed)}},
 		{"an unreadable record", "cleanup sts/web", []build.Option{template, build.Annotation(api.CleanupAnnotation, "{")}},
+		{"pods that are expected back", "cleanup sts/web", []build.Option{data, template, cleanup(), stopped}},
+		{"pods are given up", "cleanup sts/web --from 1 --yes", []build.Option{data, template, stopped}},
+		{"a pod that runs is given up", "cleanup sts/web --from 0 --yes", []build.Option{data, template, stopped}},
+		{"pods without a template are given up", "cleanup sts/web --from 1 --yes", []build.Option{data}},
 		{"a Scaler", "scale sts/web 1", nil},
 		{"no count", "scale sts/web many", nil},
 	} {
