@@ -132,7 +132,9 @@ var allRemoved = &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count
 
 // ledger writes the ledger of web with the order.
 func ledger(removing *api.Removal) build.Option {
-	return build.Annotation(api.LedgerAnnotation, (&api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 9, Complete: true, Removing: removing}).Encode())
+	l := *allRemoved
+	l.Removing = removing
+	return build.Annotation(api.LedgerAnnotation, l.Encode())
 }
 
 // withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and replica count.

@@ -19,8 +19,8 @@ func (w work) awaitCleanup(next func() plan.Plan) plan.Plan {
 	case cleanup != nil && operation.CleanupRests(cleanup) && cleanup.Started.After(w.record.Started.Time):
 		return w.failScaling(api.HookFailed, "the cleanup of the removed members' claims has failed: "+cleanup.Message)
 	case operation.Overdue(w.record, w.Now):
-		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("the claims of the removed pods were not cleaned up within %s. Read the annotation "+
-			"%s of the StatefulSet for the reason", w.deadline(w.record.Phase), api.CleanupAnnotation))
+		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("the claims of the removed pods were not cleaned up within %s. Read the "+
+			"annotation %s of the StatefulSet for the reason", w.deadline(w.record.Phase), api.CleanupAnnotation))
 	}
 	return w.wait(api.HookRunning, "the claims of the removed pods are being cleaned up")
 }

@@ -5,8 +5,8 @@
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
 //	      namespace; list the Job of the current hook by its name, and pods of a failed hook Job; for a set that was scaled down with a
 //	      cleanup template, list ControllerRevisions
-//	do    patch StatefulSet: scale, members, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a pause;
-//	      create, patch and delete the Scaler's HorizontalPodAutoscaler
+//	do    patch StatefulSet: scale, members, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a
+//	      pause; create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
 //	never changes the count before the Scaler's pre hook has succeeded
 package scalehooks

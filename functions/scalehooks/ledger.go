@@ -1,16 +1,11 @@
 package scalehooks
 
 import (
-	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/kube"
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/statefulset"
 )
 
 // keepLedger writes the set's ledger. It carries out the order of a user with it.
@@ -41,25 +36,4 @@ func (in Input) keepLedger() plan.Plan {
 			"run: kubectl drydock cleanup -n %[4]s sts/%[1]s --from %[2]d", in.Name, missing.Start, missing.End-1, in.Namespace)
 	}
 	return plan.Do(api.MembersCounted, append(patch.Annotate(api.LedgerAnnotation, next.Encode()).Actions(), notes...)...)
-}
-
-// observeHolds finds out whether a record of another operation says that the set's pods were stopped for a while, or that its claims are
-// incomplete. Such a record is written before any pod is stopped, and the set was read before this. An operator that Drydock has stopped
-// for another set may have stopped this one, too. Which sets it has is not asked: a hold keeps claims.
-func (f *Function) observeHolds(ctx context.Context, in *Input) error {
-	if in.Set == nil || !members.Orders(in.Set) {
-		return nil
-	}
-	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
-		func(l *appsv1.ControllerRevisionList) {
-			for i := range l.Items {
-				link := api.RevisionLink(&l.Items[i])
-				if link == nil {
-					continue
-				}
-				owner, err := api.LoadPausedOwner(&l.Items[i])
-				stops := link.Role == api.RoleOwner && err == nil && owner.Stopped && statefulset.Controller(in.Set) != nil
-				in.Held = in.Held || stops || link.Set.Name == in.Name
-			}
-		})
 }

@@ -57,7 +57,7 @@ func TestScaleDownOrdersRemoval(t *testing.T) {
 		"nothing holds the pods":                        {nil, nil, true},
 		"the set sleeps":                                {resources.MakeSleepRecord(counted(1), sleep), nil, false},
 		"another set sleeps":                            {resources.MakeSleepRecord(db, sleepOfDB), nil, true},
-		"its operator is stopped":                       {resources.MakeOwnerRecord(counted(1, controlled...), sleep, stopped), controlled, false},
+		"its operator is stopped":                       {resources.MakeOwnerRecord(web(1), sleep, stopped), controlled, false},
 		"an operator is stopped for another set":        {resources.MakeOwnerRecord(db, sleepOfDB, stopped), controlled, false},
 		"that operator cannot have this set":            {resources.MakeOwnerRecord(db, sleepOfDB, stopped), nil, true},
 		"an operator is paused, not stopped, elsewhere": {resources.MakeOwnerRecord(db, sleepOfDB, owner), controlled, true},
@@ -87,7 +87,8 @@ func TestScaleDownOrdersRemoval(t *testing.T) {
 
 // TestOrderOfUserIsCarriedOut: the request goes, and a wrong one gets an answer.
 func TestOrderOfUserIsCarriedOut(t *testing.T) {
-	incomplete := build.Annotation(api.LedgerAnnotation, (&api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 3, Generation: 1}).Encode())
+	before := &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 3, Generation: 1}
+	incomplete := build.Annotation(api.LedgerAnnotation, before.Encode())
 	for from, row := range map[string]struct {
 		orders  bool
 		warning string

@@ -18,8 +18,10 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
+	"drydock.dev/shared/statefulset"
 )
 
 func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
@@ -134,5 +136,26 @@ func isHook(job *batchv1.Job, set string) bool {
 	return err == nil && link != nil && link.Role == api.RoleScaleHook && link.Set.Name == set &&
 		slices.ContainsFunc([]string{preHook, postHook, failureHook}, func(hook string) bool {
 			return job.Name == api.ScaleHookName(link.Operation, hook)
+		})
+}
+
+// observeHolds finds out whether a record of another operation says that the set's pods were stopped for a while, or that its claims are
+// incomplete. Such a record is written before any pod is stopped, and the set was read before this. An operator that Drydock has stopped
+// for another set may have stopped this one, too. Which sets it has is not asked: a hold keeps claims.
+func (f *Function) observeHolds(ctx context.Context, in *Input) error {
+	if in.Set == nil || !members.Orders(in.Set) {
+		return nil
+	}
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+		func(l *appsv1.ControllerRevisionList) {
+			for i := range l.Items {
+				link := api.RevisionLink(&l.Items[i])
+				if link == nil {
+					continue
+				}
+				owner, err := api.LoadPausedOwner(&l.Items[i])
+				stops := link.Role == api.RoleOwner && err == nil && owner.Stopped && statefulset.Controller(in.Set) != nil
+				in.Held = in.Held || stops || link.Set.Name == in.Name
+			}
 		})
 }

@@ -109,8 +109,8 @@ func TestCleanupHook(t *testing.T) {
 		row{"the set has no cleanup template", observed(web(3, withEndedScaling(3)), pilot(wants(2), cleansUp))},
 		row{"the removed members are gone", observed(web(2, asks, withRecord(api.Scaling,
 			func(s *api.Scale) { s.Previous, s.Target = 3, 2 })), pilot(wants(2), cleansUp))},
-		row{"a pause keeps the claims and waits for no cleanup", observed(web(0, counts(api.Ledger{Count: 3}), withRecord(api.Scaling, pausedAtZero)),
-			pilot(pausedScaler, cleansUp))},
+		row{"a pause keeps the claims and waits for no cleanup", observed(
+			web(0, counts(api.Ledger{Count: 3}), withRecord(api.Scaling, pausedAtZero)), pilot(pausedScaler, cleansUp))},
 		row{"claims remain", withReportedStatus(observed(web(2, ordered, withRecord(api.PostScaling, waiting)),
 			pilot(wants(2), cleansUp)))},
 		row{"a cleanup is running", withReportedStatus(observed(web(2, asks, withRunningCleanup, withRecord(api.PostScaling, waiting)),

@@ -1,8 +1,8 @@
 // Package members keeps the ledger of a StatefulSet: which pods it has, running or stopped, and which are to be removed with their claims.
 // It is pure.
 //
-// A claim is deleted only for an order in the ledger, and an order needs proof that a pod is not expected back. So a lost or outdated ledger
-// keeps claims. It never deletes them.
+// A claim is deleted only for an order in the ledger, and an order needs proof that a pod is not expected back. So a lost or outdated
+// ledger keeps claims. It never deletes them.
 package members
 
 import (
@@ -69,7 +69,8 @@ func Next(set *appsv1.StatefulSet, held bool) *api.Ledger {
 	start, replicas := statefulset.Start(set), int(statefulset.Replicas(set))
 	former := api.LoadLedger(set)
 	if former == nil || former.Start != start { // the pods below a higher start belong to another set
-		return &api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Start: start, Count: replicas, Complete: true, Generation: set.Generation}
+		return &api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Start: start, Count: replicas, Complete: true,
+			Generation: set.Generation}
 	}
 	l := withoutDone(*former, operation.Of(set).Cleanup)
 	missed := set.Generation > l.Generation+1 // another count may have come and gone

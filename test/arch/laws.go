@@ -38,7 +38,7 @@ var (
 	// data are the packages without effects. A function's decision may import them.
 	data = []string{"shared/text", "shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 		"shared/operation", "shared/resources", "shared/owners", "shared/window", "shared/probe", "shared/idle", "shared/cleanup",
-		"shared/resize", "shared/scale", "shared/grow", "shared/turns", "shared/podend",
+		"shared/members", "shared/resize", "shared/scale", "shared/grow", "shared/turns", "shared/podend",
 		"shared/moverreport"}
 )
 
@@ -190,10 +190,18 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
+		of:      "shared/members",
+		why:     "the pods of a set are counted from the set only",
+		own:     []string{"shared/text", "shared/api", "shared/operation", "shared/statefulset"},
+		others:  []string{kubeAPI, machinery},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
 		of:  "shared/cleanup",
 		why: "the leftovers of a scale-down are computed from objects only",
-		own: []string{"shared/text", "shared/api", "shared/bounded", "shared/operation", "shared/podend", "shared/statefulset",
-			"shared/world"},
+		own: []string{"shared/text", "shared/api", "shared/bounded", "shared/members", "shared/operation", "shared/podend",
+			"shared/statefulset", "shared/world"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},
@@ -201,7 +209,7 @@ var laws = []law{
 	{
 		of:      "shared/scale",
 		why:     "the Scaler of a set is computed from objects only",
-		own:     []string{"shared/api", "shared/operation"},
+		own:     []string{"shared/api", "shared/members", "shared/operation"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},
@@ -345,7 +353,7 @@ var laws = []law{
 		why: "it runs on users' machines, so it contains no function and no server",
 		own: []string{"cmd/kubectl-drydock", "docs", "config", "deploy",
 			"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
-			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/scale",
+			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/members", "shared/scale",
 			"shared/settings", "shared/kube", "shared/apply", "shared/text", "shared/overview", "shared/progress"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test",
 			otelAPI + "/sdk"},

@@ -35,8 +35,8 @@ func newCleanup(t *tool) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cleanup sts/NAME",
 		Short: "Show the cleanup after a scale-down, or give pods up that are expected back",
-		Long: "Show the latest cleanup of the StatefulSet, and the ordinals whose cleanup pods have failed or may not run yet. A cleanup begins\n" +
-			"by itself when the set is scaled down. To repeat a failed one: kubectl drydock retry.\n\n" +
+		Long: "Show the latest cleanup of the StatefulSet, and the ordinals whose cleanup pods have failed or may not run yet. A cleanup\n" +
+			"begins by itself when the set is scaled down. To repeat a failed one: kubectl drydock retry.\n\n" +
 			"Pods are expected back after a stop, for example a sleep or a scale-down to zero, and their claims are kept. With --from, you give\n" +
 			"the pods from that ordinal on up: the cleanup pod runs on their claims, which are then deleted. The command writes the annotation\n" +
 			api.CleanupFromAnnotation + ", which Drydock removes.",
@@ -69,8 +69,8 @@ func (o *cleanupView) order(ctx context.Context, argument string) error {
 	if err := mayOrder(set, from); err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Run the cleanup pod on the claims of pods %s-%s and higher of namespace %s, and then delete these claims?", s.name,
-		from, s.namespace)
+	question := fmt.Sprintf("Run the cleanup pod on the claims of pods %s-%s and higher of namespace %s, and then delete these claims?",
+		s.name, from, s.namespace)
 	if err := o.consent(ctx, question, o.yes); err != nil {
 		return err
 	}
@@ -130,8 +130,8 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 		return err
 	}
 	if missing, some := members.Missing(members.Next(set, false), set); some {
-		fmt.Fprintf(o.Out, "\nThe claims of pods %[1]s-%[2]d to %[1]s-%[3]d are kept, because these pods are expected back. To give them up: %[4]s\n",
-			s.name, missing.Start, missing.End-1,
+		fmt.Fprintf(o.Out, "\nThe claims of pods %[1]s-%[2]d to %[1]s-%[3]d are kept, because these pods are expected back. "+
+			"To give them up: %[4]s\n", s.name, missing.Start, missing.End-1,
 			o.connection().in(fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s --from %d", s.namespace, s.name, missing.Start)))
 	}
 	return nil

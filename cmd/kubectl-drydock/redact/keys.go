@@ -33,7 +33,8 @@ var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.Templa
 	api.RollbackAnnotation, api.AbortAnnotation, api.OwnerPolicyAnnotation, api.PausedAnnotation, api.IdleTimeoutAnnotation,
 	api.LastActivityAnnotation, api.SleepRequestedAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation, api.MinUptimeAnnotation,
 	api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.WakeReadyAnnotation, api.CleanupOnScaleUpAnnotation,
-	api.CleanupFromAnnotation, api.CleanupAtZeroAnnotation, api.CleanupOnDeleteAnnotation, api.SuccessMessageAnnotation, api.AllowAnnotation, api.ReplicaOfAnnotation,
+	api.CleanupFromAnnotation, api.CleanupAtZeroAnnotation, api.CleanupOnDeleteAnnotation,
+	api.SuccessMessageAnnotation, api.AllowAnnotation, api.ReplicaOfAnnotation,
 	api.ReclaimPolicyAnnotation, api.RetainedUntilAnnotation, api.UndoingSinceAnnotation, moverreport.LeaseAnnotation)
 
 // ownDocuments maps the other annotations of Drydock to the rules for their documents. An annotation without a rule is removed:
