@@ -118,9 +118,6 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 		"the set has more members than requested": {updated, opts(build.ReplicaCounts(5, 5), ready), ""},
 		"the start ordinal has changed": {updated,
 			opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) { s.Span.Start = 1 })), wakes},
-		"a leftover claim was not bound": {updated, opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) {
-			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.ClaimUnbound}}
-		})), wakes},
 		"a leftover claim was never used": {updated, opts(withCleanupRecord(api.Succeeded, func(s *api.Cleanup) {
 			s.Ordinals = []api.OrdinalStatus{{Ordinal: 4, Reason: api.NeverUsed}}
 		})), ""},

@@ -125,8 +125,8 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 		}
 		reason, message := api.NeverUsed, fmt.Sprintf(
 			"claim %[1]s is kept, because no member of this StatefulSet is known to have used it. If one did, run "+
-				"kubectl annotate -n %[2]s pvc %[1]s %[3]s=%[4]s, then kubectl drydock emit object.changed -n %[2]s sts/%[5]s --concerns cleanup-pod",
-			claim, in.Set.Namespace, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name)
+				"kubectl annotate -n %[2]s pvc %[1]s %[3]s=%[4]s, then kubectl drydock cleanup -n %[2]s sts/%[5]s --from %[6]d",
+			claim, in.Set.Namespace, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name, o.Number)
 		if in.unbound(claim) {
 			reason, message = api.ClaimUnbound, fmt.Sprintf(
 				"claim %s is kept. It is not bound to a volume, so no member used it. Delete it if it is not needed", claim)

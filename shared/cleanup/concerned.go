@@ -84,8 +84,6 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 		return true
 	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != statefulset.Start(set):
 		return true // a set that was scaled up and down again has the former count
-	case slices.ContainsFunc(record.Ordinals, func(o api.OrdinalStatus) bool { return o.Reason == api.ClaimUnbound }):
-		return true // the claim may have been bound since, but no event reports that
 	}
 	return record.Span.Start+int(min(set.Status.Replicas, statefulset.Replicas(set))) > record.Span.End
 }

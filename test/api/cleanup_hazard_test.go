@@ -205,10 +205,10 @@ func TestScaleUpCancelsCleanup(t *testing.T) {
 	}
 }
 
-// TestUnobservedScaleUpAndDownIsCleanedUp: the set has its previous count again, and no function has seen the count in
+// TestUnobservedScaleUpAndDownIsCleanedUpByOrder: the set has its previous count again, and no function has seen the count in
 // between.
-// Invariants: I6.
-func TestUnobservedScaleUpAndDownIsCleanedUp(t *testing.T) {
+// Invariants: I1.
+func TestUnobservedScaleUpAndDownIsCleanedUpByOrder(t *testing.T) {
 	w, drive := cleanedWorld(t, 1)
 	w.Eventually("the set is at least two seconds old", func() string { // creation times have whole seconds
 		if made := w.Set("web").CreationTimestamp; time.Since(made.Time) < 2*time.Second {
@@ -230,6 +230,9 @@ func TestUnobservedScaleUpAndDownIsCleanedUp(t *testing.T) {
 		}
 		return ""
 	})
+	ticks(t, drive, 3)
+	expectDeleted(t, w, nil, nil)
+	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
@@ -257,16 +260,24 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
 	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
 	w.Scale("web", 1)
-	doc := w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
+	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
+	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
+	var doc *api.Cleanup
+	w.Eventually("the order has been carried out", func() string {
+		_ = drive.Tick(context.Background())
+		if doc = w.Cleanup("web"); doc == nil || doc.Order != 2 {
+			return fmt.Sprintf("%+v", doc)
+		}
+		return ""
+	})
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed ||
 		count(w.Events("web"), "Warning NeverUsed") != 1 {
 		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
 	}
 	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
-	if err := w.SendSetEvent(drive, events.Retry, "web"); err != nil {
-		t.Fatal(err)
-	}
+	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "7"})
 	w.Eventually("it is cleaned up", func() string {
 		_ = drive.Tick(context.Background())
 		return strings.Join(slices.DeleteFunc([]string{"data-web-7"}, func(c string) bool { return w.Claim(c) == nil }), ",")

@@ -20,10 +20,10 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// startCleaned creates the set and waits until cleanup-pod has recorded its ordinals.
+// startCleaned creates the set and waits until its pods are counted.
 func startCleaned(w *kit.World, drive *kit.Drive, set *appsv1.StatefulSet) {
 	w.CreateSet(set)
-	w.UntilCleanup(drive, set.Name, api.Succeeded, api.CleanupReady)
+	w.UntilCounted(drive, set.Name, int(*set.Spec.Replicas))
 }
 
 // cleanedWorld returns a new world with such a set named web.
@@ -36,9 +36,9 @@ func cleanedWorld(t *testing.T, replicas int32, templates ...string) (*kit.World
 	return w, drive
 }
 
-// TestScaleDownWithoutDrydockIsCleanedUp: no function has seen a pod of the removed ordinals. The claims prove that the
-// StatefulSet controller has created them for this set.
-func TestScaleDownWithoutDrydockIsCleanedUp(t *testing.T) {
+// TestScaleDownWithoutDrydockIsCleanedUpByOrder: no function has seen a pod of the removed ordinals, so their claims are kept until a user
+// gives them up. The claims prove that the StatefulSet controller has created them for this set.
+func TestScaleDownWithoutDrydockIsCleanedUpByOrder(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	set := w.SetWithCleanup("web", 3)
@@ -52,6 +52,11 @@ func TestScaleDownWithoutDrydockIsCleanedUp(t *testing.T) {
 		return ""
 	})
 	drive := w.Drive(nil)
+	w.UntilCounted(drive, "web", 1)
+	if deleted := w.Node.DeletedClaims(); len(deleted) > 0 {
+		t.Fatalf("claims were deleted without an order: %v", deleted)
+	}
+	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	deleted := w.Node.DeletedClaims()
 	slices.Sort(deleted)
@@ -244,18 +249,13 @@ func TestCleanupByOlderAnnotation(t *testing.T) {
 	set.Annotations[api.OlderCleanupTemplateAnnotation] = `{"metadata":{"labels":{"app":"drainer"}},` +
 		`"spec":{"containers":[{"name":"drain","image":"dev.local/busybox:1"}],"restartPolicy":"OnFailure"}}`
 	w.CreateSet(set)
-	w.Scale("web", 1)
-	ticks(t, drive, 3)
-	expectDeleted(t, w, nil, nil) // not opted in
-	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
-	w.UntilCleanup(drive, "web", api.Succeeded, "")
-	if doc := w.Cleanup("web"); doc.Reason == api.CleanupReady && len(doc.Ordinals) == 1 {
-		// The claim may have been created in the same second as the set. Then Drydock cannot know its set.
-		w.Kubectl("annotate", "pvc", "data-web-1", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
-		if err := w.SendSetEvent(drive, "dev.drydock.retry", "web"); err != nil {
-			t.Fatal(err)
-		}
+	ticks(t, drive, 1)
+	if l := api.LoadLedger(w.Set("web")); l != nil {
+		t.Errorf("the pods of a set that is not opted in are counted: %+v", l)
 	}
+	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
+	w.UntilCounted(drive, "web", 2)
+	w.Scale("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectClean(t, w, drive)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})

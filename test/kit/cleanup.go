@@ -37,6 +37,21 @@ func (w *World) SetWithCleanup(name string, replicas int32, templates ...string)
 	return set
 }
 
+// UntilCounted ticks until the set's ledger has so many pods, and its template has been accepted.
+func (w *World) UntilCounted(d *Drive, name string, pods int) {
+	w.T.Helper()
+	w.UntilCleanup(d, name, api.Succeeded, api.CleanupReady)
+	w.Eventually(fmt.Sprintf("%d pods of %s are counted", pods, name), func() string {
+		if err := d.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
+		if l := api.LoadLedger(w.Set(name)); l == nil || l.Count != pods || !l.Complete {
+			return fmt.Sprintf("the ledger is %+v", l)
+		}
+		return ""
+	})
+}
+
 // Cleanup reads the record of the set's latest cleanup, or returns nil.
 func (w *World) Cleanup(name string) *api.Cleanup {
 	w.T.Helper()
