@@ -77,6 +77,9 @@ func awaitAccounted(s *stage.Stage, name string, replicas int) {
 		if doc := s.Cleanup(name); doc == nil || doc.Span == nil || doc.Span.End != replicas {
 			return fmt.Sprintf("the document is %+v", doc)
 		}
+		if l := api.LoadLedger(s.Set(name)); l == nil || l.Count != replicas {
+			return fmt.Sprintf("the ledger is %+v", l)
+		}
 		return ""
 	})
 }

@@ -9,10 +9,12 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/test/kit"
 )
 
@@ -55,7 +57,8 @@ func (c *cleaner) step() string {
 	switch {
 	case doc == nil || doc.Set.UID != set.UID:
 		return "there is no document"
-	case !c.asked && (doc.Reason != api.CleanupReady || doc.Span.End != 3 || c.delete && len(set.Finalizers) == 0):
+	case !c.asked && (doc.Reason != api.CleanupReady || doc.Span.End != 3 || c.delete && len(set.Finalizers) == 0 ||
+		api.LoadLedger(set) == nil):
 		return "the ordinals are not accounted for"
 	case !c.asked:
 		c.asked = true
@@ -67,10 +70,25 @@ func (c *cleaner) step() string {
 			c.TryScale("web", 1)
 		}
 		return "it has just been asked for"
+	case c.givesUp(set):
+		return "the user has just given the missing pods up"
 	case c.delete || doc.Phase != api.Succeeded || doc.Reason == api.CleanupReady && *set.Spec.Replicas == 1:
 		return fmt.Sprintf("phase %s: %s: %s %+v", doc.Phase, doc.Reason, doc.Message, doc.Ordinals)
 	}
 	return ""
+}
+
+// givesUp plays a user who reads the Warning PodsExpected.
+func (c *cleaner) givesUp(set *appsv1.StatefulSet) bool {
+	ledger := api.LoadLedger(set)
+	if ledger == nil || set.DeletionTimestamp != nil {
+		return false
+	}
+	missing, some := members.Missing(ledger, set)
+	if some {
+		c.Annotate("web", map[string]string{api.CleanupFromAnnotation: fmt.Sprint(missing.Start)})
+	}
+	return some
 }
 
 // run ticks until the cleanup has ended. It replaces functions that have died.

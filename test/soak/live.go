@@ -39,6 +39,7 @@ type Records struct {
 	Resize  *api.Resize
 	Sleep   *api.Sleep
 	Cleanup *api.Cleanup
+	Ledger  *api.Ledger
 	Scale   *api.Scale
 }
 
@@ -53,6 +54,7 @@ func LoadRecords(set *appsv1.StatefulSet) (r Records, err error) {
 	if r.Sleep, err = api.LoadSleep(set); err != nil {
 		return r, err
 	}
+	r.Ledger = api.LoadLedger(set)
 	if r.Cleanup, err = api.LoadCleanup(set); err != nil {
 		return r, err
 	}
@@ -160,6 +162,9 @@ func (s Set) recordProblems(r Records) []string {
 	if s.Kind == Cleaned && s.Running() > 0 {
 		if r.Cleanup == nil || r.Cleanup.Span == nil || r.Cleanup.Span.End != s.Replicas {
 			problems = append(problems, "is not accounted for by cleanup-pod")
+		}
+		if r.Ledger == nil || r.Ledger.Count != s.Replicas || r.Ledger.Removing != nil {
+			problems = append(problems, fmt.Sprintf("has the ledger %+v", r.Ledger))
 		}
 	}
 	return problems

@@ -41,7 +41,8 @@ func liveOf(s Set) Live {
 	}
 	if s.Kind == Cleaned {
 		record := &api.Cleanup{Header: header(api.KindCleanup, api.Succeeded), Span: &api.Span{End: s.Replicas}}
-		build.With(live.Set, build.Annotation(api.CleanupAnnotation, record.Encode()))
+		ledger := &api.Ledger{Set: record.Set, Count: s.Replicas, Complete: true}
+		build.With(live.Set, build.Annotation(api.CleanupAnnotation, record.Encode()), build.Annotation(api.LedgerAnnotation, ledger.Encode()))
 	}
 	if s.Asleep {
 		build.With(live.Set, build.WithSleep(build.Sleep(api.Asleep)))
@@ -104,6 +105,7 @@ func TestDifferencesFromExpectedStateAreReported(t *testing.T) {
 		"the Scaler is gone":         {web(Scaled), func(l *Live) { l.Scaler = nil }, "has no Scaler"},
 		"the members are not accounted for": {web(Cleaned), func(l *Live) { delete(l.Set.Annotations, api.CleanupAnnotation) },
 			"is not accounted for"},
+		"the pods are not counted": {web(Cleaned), func(l *Live) { delete(l.Set.Annotations, api.LedgerAnnotation) }, "has the ledger <nil>"},
 	} {
 		live := liveOf(row.set)
 		row.change(&live)

@@ -188,7 +188,7 @@ func (k *knative) createChaosSets(t *testing.T) []*chaosSet {
 			if doc := k.Cleanup(set.name); doc == nil || doc.Phase != api.Succeeded || doc.Reason != api.CleanupReady {
 				return fmt.Sprintf("its cleanup is %+v", doc)
 			}
-			return ""
+			return k.uncounted(set.name)
 		})
 	}
 	return sets

@@ -35,6 +35,7 @@ func TestCleanupByEvents(t *testing.T) {
 	workload.Annotations[api.CleanupTemplateAnnotation] = cleanupTemplate
 	k.CreateSet(workload)
 	k.awaitCleanup(t, api.Succeeded, api.CleanupReady)
+	k.Eventually("its pods are counted", func() string { return k.uncounted("web") })
 	kept := k.Claim("data-web-0").UID
 	k.awaitRest(t)
 
@@ -48,7 +49,7 @@ func TestCleanupByEvents(t *testing.T) {
 		t.Error("claim data-web-0 is another one")
 	}
 	k.ExpectNothingLeft(t)
-	k.expectAppeared(t, began, "sift", "cleanup-pod")
+	k.expectAppeared(t, began, "sift", "scale-hooks", "cleanup-pod")
 
 	k.Scale("web", 2) // on a new claim
 	k.AwaitReady(t)
@@ -76,6 +77,14 @@ func (k *knative) awaitCleanup(t *testing.T, phase api.Phase, reason api.Reason)
 		return ""
 	})
 	return k.Cleanup("web")
+}
+
+// uncounted returns "" if the set has a ledger.
+func (k *knative) uncounted(name string) string {
+	if api.LoadLedger(k.Set(name)) == nil {
+		return name + " has no ledger"
+	}
+	return ""
 }
 
 func (k *knative) there(claim string) string {
