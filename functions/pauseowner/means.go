@@ -59,7 +59,8 @@ func awakeSibling(of *appsv1.StatefulSet, siblings []*appsv1.StatefulSet) (set *
 		if err == nil && sleep.Active() && sleep.Phase == api.Waking {
 			return set, true
 		}
-		asleep := err == nil && sleep.Active() && (sleep.Phase != api.Planned || sleep.OwnerStops || sameGroup(set, of))
+		sleeps := statefulset.Managed(set) && sleep.Active() && (sleep.OwnerStops || sameGroup(set, of))
+		asleep := err == nil && sleep.Active() && (sleep.Phase != api.Planned || sleeps)
 		if statefulset.Replicas(set) > 0 && (!asleep || statefulset.WhenScaled(set) != statefulset.Retain) {
 			return set, false
 		}

@@ -65,10 +65,10 @@ func (r Row) Hold(by Means, resource plan.Resource, object *unstructured.Unstruc
 		if s.isSetOn(object) {
 			continue
 		}
-		if !slices.ContainsFunc(pause.Settings, func(m api.PausedSetting) bool { return string(s.In) == m.In && s.Key == m.Key }) {
-			pause.Settings = append(pause.Settings, api.PausedSetting{In: string(s.In), Key: s.Key, Value: s.Value, Previous: s.valueOn(object),
-				Parents: s.missingParents(object)})
-		}
+		// A setting that was written before has been edited since, and the edit is what comes back.
+		pause.Settings = slices.DeleteFunc(pause.Settings, func(m api.PausedSetting) bool { return string(s.In) == m.In && s.Key == m.Key })
+		pause.Settings = append(pause.Settings, api.PausedSetting{In: string(s.In), Key: s.Key, Value: s.Value, Previous: s.valueOn(object),
+			Parents: s.missingParents(object)})
 		s.write(patch, object, s.Value)
 	}
 	if !slices.Contains(pause.Holders, holder) {

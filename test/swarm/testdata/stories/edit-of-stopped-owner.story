@@ -1,6 +1,5 @@
 # A user edits an owner that is stopped, a second set stops it again, and the edit is lost.
 world sets=2 owner=1 ownsall group parallel
-ends with: in the end, set S has more replicas: N, N ready, and its users want N
 paused web
 paused db
 source

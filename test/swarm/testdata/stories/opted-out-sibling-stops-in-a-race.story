@@ -1,6 +1,5 @@
 # A set is opted out while its sibling falls asleep, and the operator stops it, too.
 world sets=2 owner=3 ownsall group parallel idle
-ends with: Drydock lets the operator stop set S, which is opted out
 paused web
 paused db
 source
