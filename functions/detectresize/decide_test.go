@@ -290,6 +290,8 @@ func TestSmallerRequests(t *testing.T) {
 		row{"taken: the volumes have the smaller size", given(expandableSet(lowering), bothClaims("128Mi", "128Mi"), pods())},
 		row{"taken, but no write succeeds until the deadline", given(expandableSet(expanding(keepsTemplates, build.Due(-time.Second))),
 			bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"taken, the former size, but no write succeeds until the deadline",
+			given(expandableSet(expanding(keepsTemplates, to("64Mi"), build.Due(-time.Second))), bothClaims("1Ti", "64Mi", cannot), pods())},
 		row{"the storage has refused the larger size, the former size: taken, and no pod stops",
 			given(after(build.Resize("data=64Mi")), bothClaims("1Ti", "64Mi", cannot), pods())},
 		row{"the storage has refused the larger size, with expand-offline: the claims request less before a pod stops",
