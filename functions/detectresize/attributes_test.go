@@ -146,7 +146,7 @@ func TestAttributesChanges(t *testing.T) {
 		row{"the deadline has passed", given(expandableSet(expanding(done(0), keepsTemplates, gold, build.Due(-time.Second))), first,
 			now("gold", "silver", inProgress), pods())},
 		row{"the storage refused an earlier expansion, and the claim requests a byte more than it has: the attributes do not wait for that",
-			given(expandableSet(expanding(done(0), keepsTemplates, gold, to("64Mi"))), first, expandable("data-web-1", "67108865", "64Mi",
+			given(expandableSet(expanding(done(0), keepsTemplates, gold, growsTo("64Mi"))), first, expandable("data-web-1", "67108865", "64Mi",
 				attributes("gold", "gold"), attempted("1Ti", corev1.PersistentVolumeClaimControllerResizeInfeasible)), pods())},
 		row{"infeasible: the claim requests the class of its volume again", on(api.AttributesInfeasible, now("gold", "silver", infeasible))},
 		row{"aborted: the claim requests the class of its volume again", on(api.Aborted, now("gold", "silver", inProgress))},

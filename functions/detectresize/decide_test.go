@@ -238,7 +238,7 @@ func TestFailedExpansions(t *testing.T) {
 			on(api.Aborted, first, expandable("data-web-1", "128Mi", "80Mi", infeasible("128Mi", "the pool is full")))},
 		row{"infeasible: the claim requests less", on(api.ExpandInfeasible, first, cannot)},
 		row{"infeasible, after the volume grew more than its file system: the claim requests what the volume has",
-			given(expandableSet(expanding(failedBecause(api.ExpandInfeasible), from("100Mi"))), first, cannot)},
+			given(expandableSet(expanding(failedBecause(api.ExpandInfeasible), grewFrom("100Mi"))), first, cannot)},
 		row{"the claim requests less: the operation ends", on(api.ExpandInfeasible, first, expandable("data-web-1", "67108865", "64Mi",
 			infeasible("128Mi", "the pool has 80Mi left")))},
 		row{"the claim never requested more: the operation ends", on(api.Aborted, first, expandable("data-web-1", "64Mi", "64Mi"))},
@@ -291,7 +291,7 @@ func TestSmallerRequests(t *testing.T) {
 		row{"taken, but no write succeeds until the deadline", given(expandableSet(expanding(keepsTemplates, build.Due(-time.Second))),
 			bothClaims("1Ti", "64Mi", cannot), pods())},
 		row{"taken, the former size, but no write succeeds until the deadline",
-			given(expandableSet(expanding(keepsTemplates, to("64Mi"), build.Due(-time.Second))), bothClaims("1Ti", "64Mi", cannot), pods())},
+			given(expandableSet(expanding(keepsTemplates, growsTo("64Mi"), build.Due(-time.Second))), bothClaims("1Ti", "64Mi", cannot), pods())},
 		row{"the storage has refused the larger size, the former size: taken, and no pod stops",
 			given(after(build.Resize("data=64Mi")), bothClaims("1Ti", "64Mi", cannot), pods())},
 		row{"the storage has refused the larger size, with expand-offline: the claims request less before a pod stops",
@@ -305,7 +305,7 @@ func TestSmallerRequests(t *testing.T) {
 // operation continues, and its end tells what the user has. Then 128Mi is judged.
 func TestSmallerRequestDuringExpansionChangesNothing(t *testing.T) {
 	grows := attempted("1Ti", corev1.PersistentVolumeClaimControllerResizeInProgress)
-	running := expanding(keepsTemplates, to("1Ti"), func(r *api.Resize) { r.Request = "data=1Ti" })
+	running := expanding(keepsTemplates, growsTo("1Ti"), func(r *api.Resize) { r.Request = "data=1Ti" })
 	removed := build.Edit(func(s *appsv1.StatefulSet) { delete(s.Annotations, api.ResizeAnnotation) })
 	decide := func(record *api.Resize, claims objects, options ...build.Option) (*api.Resize, plan.Plan) {
 		t.Helper()

@@ -112,8 +112,8 @@ func expanding(options ...func(*api.Resize)) *api.Resize {
 	return record
 }
 
-// to changes the size that the claims have to get.
-func to(size string) func(*api.Resize) {
+// growsTo changes the size that the claims have to get.
+func growsTo(size string) func(*api.Resize) {
 	return func(r *api.Resize) {
 		for i := range r.Expansions {
 			r.Expansions[i].To = resource.MustParse(size)
@@ -121,8 +121,8 @@ func to(size string) func(*api.Resize) {
 	}
 }
 
-// from changes the size that the volumes of the claims had before.
-func from(size string) func(*api.Resize) {
+// grewFrom changes the size that the volumes of the claims had before.
+func grewFrom(size string) func(*api.Resize) {
 	return func(r *api.Resize) {
 		for i := range r.Expansions {
 			r.Expansions[i].From = resource.MustParse(size)

@@ -21,8 +21,8 @@ func claim(requested, capacity, attempted string, state corev1.ClaimResourceStat
 	}))
 }
 
-// TestRequests: a request is raised always, and lowered only if the storage has refused it.
-func TestRequests(t *testing.T) {
+// TestRequestIsLoweredOnlyAfterRefusal: a request can always be raised.
+func TestRequestIsLoweredOnlyAfterRefusal(t *testing.T) {
 	const inProgress, cannot = corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible
 	size := resource.MustParse("128Mi")
 	for name, row := range map[string]struct {
