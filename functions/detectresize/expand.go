@@ -176,7 +176,7 @@ func hasGrown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) b
 func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 	if operation.Aborted(in.Set) {
 		return api.Aborted, operation.AbortWords(in.Set) + "volumes that have changed keep their new size and class" +
-			operation.GrowthContinues(claimsInPlace(in, record))
+			operation.GrowthContinues(record, in.Claim)
 	}
 	if in.Rejected != "" {
 		return api.Rejected, fmt.Sprintf("the API server rejected a write: %s. Fix the cause, then %s", in.Rejected,
@@ -199,17 +199,6 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		}
 	}
 	return "", ""
-}
-
-// claimsInPlace returns the claims of the expansions.
-func claimsInPlace(in Input, record *api.Resize) []*corev1.PersistentVolumeClaim {
-	var found []*corev1.PersistentVolumeClaim
-	for _, e := range record.Expansions {
-		if claim := in.Claim(e.Claim); claim != nil && claim.UID == e.UID {
-			found = append(found, claim)
-		}
-	}
-	return found
 }
 
 // completeExpansion hands the operation to pause-owner if claims need another volume, or the set other templates. Otherwise it ends the

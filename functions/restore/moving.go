@@ -54,7 +54,7 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	switch {
 	case operation.Aborted(in.Set):
 		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones" +
-			operation.GrowthContinues(claimsInPlace(in, record))
+			operation.GrowthContinues(record, in.Claim)
 	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
 			in.Name, in.CreationRefused, operation.HowToRetry(in.Namespace, record))
@@ -78,17 +78,6 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 		return api.DeadlineExceeded, operation.TookTooLong(in.Namespace, record, in.Settings.CopyTimeout)
 	}
 	return "", ""
-}
-
-// claimsInPlace returns the claims that grow while their members are stopped.
-func claimsInPlace(in Input, record *api.Resize) []*corev1.PersistentVolumeClaim {
-	var found []*corev1.PersistentVolumeClaim
-	for _, move := range record.Moves() {
-		if claim := in.Claim(move.Claim); move.InPlace && claim != nil {
-			found = append(found, claim)
-		}
-	}
-	return found
 }
 
 // lostClaim returns a claim that was deleted or replaced although its member is being stopped, or empty. The member must not be released

@@ -44,10 +44,23 @@ func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) str
 		api.RetryAnnotation)
 }
 
-// GrowthContinues returns the end of a message about an aborted expansion: which of the claims the storage still grows. It is empty if
-// there are none.
-func GrowthContinues(claims []*corev1.PersistentVolumeClaim) string {
-	growing := slices.DeleteFunc(claims, func(c *corev1.PersistentVolumeClaim) bool { return !statefulset.StorageGrows(c) })
+// GrowthContinues returns the end of a message about an aborted resize: which claims the storage still grows in place. It is empty if there
+// are none.
+func GrowthContinues(resize *api.Resize, claim func(name string) *corev1.PersistentVolumeClaim) string {
+	var growing []*corev1.PersistentVolumeClaim
+	add := func(name string) {
+		if c := claim(name); c != nil && statefulset.StorageGrows(c) && !slices.Contains(growing, c) {
+			growing = append(growing, c)
+		}
+	}
+	for _, e := range resize.Expansions {
+		add(e.Claim)
+	}
+	for _, move := range resize.Moves() {
+		if move.InPlace {
+			add(move.Claim)
+		}
+	}
 	if len(growing) == 0 {
 		return ""
 	}

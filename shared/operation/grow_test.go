@@ -2,11 +2,13 @@ package operation_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
@@ -55,6 +57,31 @@ func TestRequestIsLoweredOnlyAfterRefusal(t *testing.T) {
 			if is := fmt.Sprint(got.patch.Actions()); is != want {
 				t.Errorf("%s: %s: %s, want %s", name, what, is, want)
 			}
+		}
+	}
+}
+
+// TestAbortNamesGrowingClaims: each claim that the storage still grows counts once.
+func TestAbortNamesGrowingClaims(t *testing.T) {
+	const inProgress, cannot = corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible
+	record := build.Operation(api.Moving, build.Members(api.MemberGrowing, "data-web-0"))
+	record.Expansions = []api.Expansion{{Claim: "data-web-0"}, {Claim: "data-web-1"}}
+	for name, row := range map[string]struct {
+		claims  map[string]*corev1.PersistentVolumeClaim
+		inPlace bool
+		want    string
+	}{
+		"one, in both lists": {map[string]*corev1.PersistentVolumeClaim{"data-web-0": claim("128Mi", "64Mi", "128Mi", inProgress)}, true,
+			"still grows claim data-web-0 to 128Mi, because"},
+		"two": {map[string]*corev1.PersistentVolumeClaim{"data-web-0": claim("128Mi", "64Mi", "128Mi", inProgress),
+			"data-web-1": claim("128Mi", "64Mi", "128Mi", inProgress)}, false, "still grows claim data-web-0 (and 1 other claim) to 128Mi"},
+		"refused, grown": {map[string]*corev1.PersistentVolumeClaim{"data-web-0": claim("128Mi", "64Mi", "128Mi", cannot),
+			"data-web-1": claim("128Mi", "128Mi", "128Mi", "")}, true, ""},
+	} {
+		record.Moves()[0].InPlace = row.inPlace
+		got := operation.GrowthContinues(record, func(name string) *corev1.PersistentVolumeClaim { return row.claims[name] })
+		if got == "" != (row.want == "") || !strings.Contains(got, row.want) {
+			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}
 	}
 }
