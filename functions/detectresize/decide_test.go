@@ -2,6 +2,8 @@ package detectresize
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -10,6 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/test/kit/build"
 )
@@ -207,32 +210,137 @@ func TestExpansions(t *testing.T) {
 	)
 }
 
-// TestFailedExpansions: the claims request as little as Kubernetes allows, so that the storage stops trying.
+// TestFailedExpansions: a claim stops requesting a size only if the storage has refused it.
 func TestFailedExpansions(t *testing.T) {
 	aborts := build.Annotation(api.AbortAnnotation, "")
 	first, still := expandable("data-web-0", "128Mi", "128Mi"), expandable("data-web-1", "128Mi", "64Mi")
+	grows := expandable("data-web-1", "128Mi", "64Mi", attempted("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress))
 	cannot := expandable("data-web-1", "128Mi", "64Mi", infeasible("128Mi", "the pool has 80Mi left"))
 	on := func(reason api.Reason, groups ...objects) Input {
 		return given(append([]objects{expandableSet(expanding(failedBecause(reason)))}, groups...)...)
 	}
 	refuses := func(in *Input) { in.Rejected = "field can not be less than previous value" }
 	check(t,
-		row{"the user aborts", given(expandableSet(expanding(), aborts), first, still)},
+		row{"the user aborts", given(expandableSet(expanding(), aborts), first, grows)},
+		row{"the user aborts, and no volume is growing", given(expandableSet(expanding(), aborts), first, cannot)},
+		row{"the user aborts, and two volumes are growing",
+			given(expandableSet(expanding(), aborts), expandable("data-web-0", "128Mi", "64Mi"), grows)},
 		row{"the user opts out", given(expandableSet(expanding(), build.Label(api.ManagedLabel, "")), first, still)},
 		row{"the API server rejects the write", with(given(expandableSet(expanding()), first, still),
 			func(in *Input) { in.Rejected = "exceeded quota" })},
 		row{"the storage reports infeasible", given(expandableSet(expanding()), first, cannot)},
 		row{"a claim is gone", given(expandableSet(expanding()), first)},
 		row{"a claim was replaced", given(expandableSet(expanding()), first, expandable("data-web-1", "64Mi", "64Mi", build.UID("uid-2")))},
-		row{"aborted: the claim withdraws its request", on(api.Aborted, first, still)},
-		row{"infeasible: the claim withdraws its request", on(api.ExpandInfeasible, first, cannot)},
-		row{"the request was withdrawn: the operation ends", on(api.Aborted, first, expandable("data-web-1", "67108865", "64Mi"))},
+		row{"aborted while the storage grows the volume: the claim keeps its request", on(api.Aborted, first, grows)},
+		row{"aborted, and the storage does not say what it does: the claim keeps its request", on(api.Aborted, first, still)},
+		row{"aborted after the storage refused: the claim requests less", on(api.Aborted, first, cannot)},
+		row{"aborted, and the storage refused more than the volume has got since: the claim requests what the volume has",
+			on(api.Aborted, first, expandable("data-web-1", "128Mi", "80Mi", infeasible("128Mi", "the pool is full")))},
+		row{"infeasible: the claim requests less", on(api.ExpandInfeasible, first, cannot)},
+		row{"infeasible, after the volume grew more than its file system: the claim requests what the volume has",
+			given(expandableSet(expanding(failedBecause(api.ExpandInfeasible), grewFrom("100Mi"))), first, cannot)},
+		row{"the claim requests less: the operation ends", on(api.ExpandInfeasible, first, expandable("data-web-1", "67108865", "64Mi",
+			infeasible("128Mi", "the pool has 80Mi left")))},
 		row{"the claim never requested more: the operation ends", on(api.Aborted, first, expandable("data-web-1", "64Mi", "64Mi"))},
 		row{"the volume has grown, and its file system will follow",
 			on(api.Aborted, first, expandable("data-web-1", "128Mi", "64Mi", fileSystemPending(time.Minute)))},
-		row{"after a missed deadline, the claim keeps its request", on(api.DeadlineExceeded, first, still)},
-		row{"the API server rejects the withdrawal: the message says so", with(on(api.ExpandInfeasible, first, cannot), refuses)},
+		row{"after a missed deadline, the claim keeps its request", on(api.DeadlineExceeded, first, grows)},
+		row{"the API server rejects the smaller request: the message says so", with(on(api.ExpandInfeasible, first, cannot), refuses)},
 	)
+}
+
+// bothClaims returns the two claims, alike.
+func bothClaims(requested, present string, options ...build.Option) objects {
+	return append(expandable("data-web-0", requested, present, options...), expandable("data-web-1", requested, present, options...)...)
+}
+
+// TestSmallerRequests: an expansion to 1Ti did not end in time, and now the user requests 128Mi.
+func TestSmallerRequests(t *testing.T) {
+	late := func(r *api.Resize) { r.Request, r.Reason, r.FailedAt = "data=1Ti", api.DeadlineExceeded, api.Expanding }
+	after := func(options ...build.Option) objects {
+		return expandableSet(build.Operation(api.Failed, late), options...)
+	}
+	grows := attempted("1Ti", corev1.PersistentVolumeClaimControllerResizeInProgress)
+	cannot := infeasible("1Ti", "the pool has 200Mi left")
+	mount := []build.Option{fileSystemPending(24 * time.Hour), attempted("1Ti", corev1.PersistentVolumeClaimNodeResizePending)}
+	refused := build.Stored(Decide(given(after(), bothClaims("1Ti", "64Mi", grows), pods())))
+	lowering := build.Stored(Decide(given(after(), bothClaims("1Ti", "64Mi", cannot), pods())))
+	lowering.Deadline = nil
+	offline := build.Annotation(api.ResizeMethodAnnotation, string(api.MethodExpandOffline))
+	copies := build.Annotation(api.ResizeMethodAnnotation, string(api.MethodCopy))
+	check(t,
+		row{"the storage is growing the volumes: refused", given(after(), bothClaims("1Ti", "64Mi", grows), pods())},
+		row{"the storage is growing one volume: refused",
+			given(after(), expandable("data-web-0", "128Mi", "128Mi"), expandable("data-web-1", "1Ti", "64Mi", grows), pods())},
+		row{"the driver does not say what it does: refused", given(after(), bothClaims("1Ti", "64Mi"), pods())},
+		row{"the method expand-offline: refused, and no pod stops", given(after(offline), bothClaims("1Ti", "64Mi", grows), pods())},
+		row{"a retry: refused again", given(expandableSet(refused, build.Annotation(api.RetryAnnotation, "now")),
+			bothClaims("1Ti", "64Mi", grows), pods())},
+		row{"the storage still grows the volumes: nothing is written", given(expandableSet(refused), bothClaims("1Ti", "64Mi", grows), pods())},
+		row{"the growth has ended: the volumes are copied", given(expandableSet(refused), bothClaims("1Ti", "1Ti"), pods())},
+		row{"the volumes have grown, and their file systems wait for a mount: the volumes are copied",
+			given(expandableSet(refused), bothClaims("1Ti", "64Mi", mount...), pods())},
+		row{"a requested copy does not wait for the storage", given(after(copies), bothClaims("1Ti", "64Mi", grows), pods())},
+		row{"at least 128Mi: the claims keep their requests",
+			given(after(build.Resize("data=128Mi+")), bothClaims("1Ti", "64Mi", grows), pods())},
+		row{"the storage has refused the larger size: taken", given(expandableSet(refused), bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"taken: the claims request less", given(expandableSet(lowering), bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"taken: the storage grows the volumes to the smaller size",
+			given(expandableSet(lowering), bothClaims("128Mi", "64Mi", cannot), pods())},
+		row{"taken: the volumes have the smaller size", given(expandableSet(lowering), bothClaims("128Mi", "128Mi"), pods())},
+		row{"taken, but no write succeeds until the deadline", given(expandableSet(expanding(keepsTemplates, build.Due(-time.Second))),
+			bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"taken, the former size, but no write succeeds until the deadline",
+			given(expandableSet(expanding(keepsTemplates, growsTo("64Mi"), build.Due(-time.Second))), bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"the storage has refused the larger size, the former size: taken, and no pod stops",
+			given(after(build.Resize("data=64Mi")), bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"the storage has refused the larger size, with expand-offline: the claims request less before a pod stops",
+			given(after(offline), bothClaims("1Ti", "64Mi", cannot), pods())},
+		row{"the claims request one byte more than they have: there is nothing to do",
+			given(after(build.Resize("data=64Mi")), bothClaims("67108865", "64Mi", cannot), pods())},
+	)
+}
+
+// TestSmallerRequestDuringExpansionChangesNothing: while volumes grow to 1Ti, the user lowers his request to 128Mi, or removes it. The
+// operation continues, and its end tells what the user has. Then 128Mi is judged.
+func TestSmallerRequestDuringExpansionChangesNothing(t *testing.T) {
+	grows := attempted("1Ti", corev1.PersistentVolumeClaimControllerResizeInProgress)
+	running := expanding(keepsTemplates, growsTo("1Ti"), func(r *api.Resize) { r.Request = "data=1Ti" })
+	removed := build.Edit(func(s *appsv1.StatefulSet) { delete(s.Annotations, api.ResizeAnnotation) })
+	decide := func(record *api.Resize, claims objects, options ...build.Option) (*api.Resize, plan.Plan) {
+		t.Helper()
+		p := Decide(given(expandableSet(record, options...), claims, pods()))
+		if slices.ContainsFunc(p.Actions, func(a plan.Action) bool { return a.Resource != plan.StatefulSets && a.Resource != plan.Events }) {
+			t.Fatalf("claims or pods are changed: %s", p)
+		}
+		return build.Stored(p), p
+	}
+	for name, option := range map[string]build.Option{"lowered": build.Resize("data=128Mi"), "removed": removed} {
+		t.Run(name, func(t *testing.T) {
+			if _, p := decide(running, bothClaims("1Ti", "64Mi", grows), option); p.Kind != plan.KindWait || p.Reason != api.ExpansionRunning {
+				t.Errorf("the operation does not wait for the storage: %s", p)
+			}
+			if record, p := decide(running, bothClaims("1Ti", "1Ti"), option); record == nil || record.Phase != api.Succeeded {
+				t.Errorf("the operation does not succeed: %s", p)
+			}
+		})
+	}
+	failing, p := decide(running, bothClaims("1Ti", "64Mi", grows), build.Annotation(api.AbortAnnotation, "now"))
+	if failing == nil || !strings.Contains(failing.Message, "still grows claim data-web-0 (and 1 other claim) to 1Ti") {
+		t.Fatalf("the abort does not say what continues: %s", p)
+	}
+	aborted, p := decide(failing, bothClaims("1Ti", "64Mi", grows))
+	if aborted == nil || aborted.Phase != api.Failed || aborted.Reason != api.Aborted {
+		t.Fatalf("the abort does not end the operation: %s", p)
+	}
+	refused, p := decide(aborted, bothClaims("1Ti", "64Mi", grows))
+	if refused == nil || refused.Phase != api.Refused || refused.Reason != api.ClaimBusy {
+		t.Fatalf("a smaller request is not refused: %s", p)
+	}
+	if shrinking, p := decide(refused, bothClaims("1Ti", "1Ti")); shrinking == nil || shrinking.Phase != api.Planned ||
+		len(shrinking.Members) != 2 || shrinking.Members[0].Claims[0].InPlace {
+		t.Errorf("the volumes are not copied after the growth: %s", p)
+	}
 }
 
 // byGrowth marks the request as written by grow-volumes.

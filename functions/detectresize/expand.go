@@ -32,7 +32,7 @@ func expandingRecord(in Input) *api.Resize {
 // changes nothing else of a claim.
 func expandClaims(in Input, record *api.Resize) plan.Plan {
 	if record.FailedAt != "" {
-		return withdrawRequests(in, record)
+		return endFailed(in, record)
 	}
 	if reason, message := failureReason(in, record); reason != "" {
 		return fail(in, record, reason, message)
@@ -77,27 +77,21 @@ func expandClaims(in Input, record *api.Resize) plan.Plan {
 	return p
 }
 
-// requestSizes returns the writes that make claims request their new sizes and classes. Claims that request less come first, because a
-// quota may have no room for the others before that. requestSizes marks finished expansions in the record and returns an unfinished one, or
-// nil if all are finished.
+// requestSizes returns the writes that make claims request their new sizes and classes. It marks finished expansions in the record and
+// returns an unfinished one, or nil if all are finished.
 func requestSizes(in Input, next *api.Resize) (requests []plan.Action, waiting *api.Expansion) {
-	var smaller, larger []plan.Action
 	for i := range next.Expansions {
 		e := &next.Expansions[i]
 		if e.Done {
 			continue
 		}
 		claim := in.Claim(e.Claim)
-		if actions := requestPatch(claim, e).Actions(); e.Withdraws.Sign() > 0 {
-			smaller = append(smaller, actions...)
-		} else {
-			larger = append(larger, actions...)
-		}
+		requests = append(requests, requestPatch(claim, e).Actions()...)
 		if e.Done = hasGrown(in, claim, e) && hasAttributes(claim, e); !e.Done {
 			waiting = e
 		}
 	}
-	return append(smaller, larger...), waiting
+	return requests, waiting
 }
 
 // timeoutMessage returns the message for an expansion that missed its deadline.
@@ -109,14 +103,10 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 	}
 	claim := in.Claim(e.Claim)
 	switch pod, obstacle := podToRestart(in, record); {
-	case !isWithdrawn(claim, e):
+	case !operation.RequestSize(claim, e.To).Empty():
+		requested := statefulset.Requested(claim)
 		return fmt.Sprintf("claim %s still requests %s, because no write has changed that within %s. Look at the log of detect-resize, then %s",
-			e.Claim, &e.Withdraws, in.Settings.ExpandTimeout, operation.HowToRetry(in.Set.Namespace, record))
-	case statefulset.StorageGrows(claim, statefulset.Requested(claim)):
-		attempted := claim.Status.AllocatedResources[corev1.ResourceStorage]
-		return fmt.Sprintf("the storage still grows the volume of claim %s to %s, although the claim requested less. The claim requests that "+
-			"size again. Look at the storage, then %s. If the growth never ends, first set %s=%s to copy the volumes", e.Claim, &attempted,
-			operation.HowToRetry(in.Set.Namespace, record), api.ResizeMethodAnnotation, api.MethodCopy)
+			e.Claim, &requested, in.Settings.ExpandTimeout, operation.HowToRetry(in.Set.Namespace, record))
 	case pod != nil && obstacle == "": // growth by usage restarts no pod
 		return fmt.Sprintf("the volume of pod %s has grown, but its file system grows only when it is mounted, and the pod was not restarted "+
 			"within %s. Restart the pod", pod.Name, in.Settings.ExpandTimeout)
@@ -130,53 +120,63 @@ func timeoutMessage(in Input, record *api.Resize, e *api.Expansion) string {
 		api.MethodExpandOffline, api.MethodCopy)
 }
 
-// fail stores the reason of the failure in the record. The next step withdraws the requests of the claims.
+// fail stores the reason of the failure in the record. The next step lowers the requests that the storage has refused.
 func fail(in Input, record *api.Resize, reason api.Reason, message string) plan.Plan {
 	next := record.Clone()
 	next.FailedAt, next.Reason, next.Message = api.Expanding, reason, message
 	return plan.Do(reason, operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Actions()...)
 }
 
-// requestPatch returns the patch that makes a claim request at least its new size, and its new VolumeAttributesClass.
+// endFailed ends the failed operation. Claims stop requesting a size that the storage has refused, so that it stops trying. The others
+// keep their requests. The storage finishes their growth, so they request what their volumes will have, and a smaller size is known to
+// need a copy.
+func endFailed(in Input, record *api.Resize) plan.Plan {
+	var requests []plan.Action
+	for i := range record.Expansions {
+		e := &record.Expansions[i]
+		if claim := in.Claim(e.Claim); claim != nil && claim.UID == e.UID {
+			patch := operation.LowerRequest(claim, e.From)
+			withdrawAttributes(record.Reason, patch, claim, e)
+			requests = append(requests, patch.Actions()...)
+		}
+	}
+	next := record.Clone()
+	if len(requests) > 0 && in.Rejected == "" {
+		return plan.Do(record.Reason, requests...)
+	}
+	if in.Rejected != "" && record.Reason != api.Rejected {
+		next.Message += ". The API server rejected the change of the claims' requests: " + in.Rejected
+	}
+	next.Phase, next.Deadline, next.Finished = api.Failed, nil, operation.Moment(in.Now)
+	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Unannotate(api.ApproveAnnotation)
+	return plan.Do(next.Reason, append(store.Actions(), operation.NoteOf(in.Set, next, true))...).
+		Then(events.OperationFailed, next.Operation)
+}
+
+// requestPatch returns the patch that makes a claim request its new size and VolumeAttributesClass.
 func requestPatch(claim *corev1.PersistentVolumeClaim, e *api.Expansion) *plan.Patch {
-	patch := operation.RaiseRequest(claim, e.To, e.Withdraws)
+	patch := operation.RequestSize(claim, e.To)
 	if e.Attributes != nil {
 		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes "+*e.Attributes)
 	}
 	return patch
 }
 
-// isTooLateToWithdraw reports whether the claim still requests the withdrawn size, and its volume has grown beyond the new size since.
-// Kubernetes then no longer accepts the new size.
-func isTooLateToWithdraw(claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
-	requested := statefulset.Requested(claim)
-	return e.Withdraws.Sign() > 0 && requested.Cmp(e.Withdraws) == 0 && statefulset.GrownBeyond(claim, e.To)
-}
-
-// isWithdrawn reports whether the claim no longer requests the larger size that the expansion withdraws, if there is one.
-func isWithdrawn(claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
-	return e.Withdraws.Sign() == 0 || operation.RaiseRequest(claim, e.To, e.Withdraws).Empty()
-}
-
 // hasGrown reports whether the claim has its new size. A file system that no pod has mounted counts as grown, because it grows with the
-// next mount. A claim that requests less than before has to wait until the storage no longer works on the larger size.
+// next mount.
 func hasGrown(in Input, claim *corev1.PersistentVolumeClaim, e *api.Expansion) bool {
-	if !isWithdrawn(claim, e) {
+	if !operation.RequestSize(claim, e.To).Empty() {
 		return false
 	}
-	if sizes := e.Attributes == nil || e.Withdraws.Sign() > 0; sizes && statefulset.StorageGrows(claim, statefulset.Requested(claim)) {
-		return false
-	}
-	if capacity := claim.Status.Capacity[corev1.ResourceStorage]; capacity.Cmp(e.To) >= 0 {
-		return true
-	}
-	return requestPatch(claim, e).Empty() && statefulset.FileSystemPending(claim, e.To) != nil && len(in.Users(claim.Name)) == 0
+	capacity := claim.Status.Capacity[corev1.ResourceStorage]
+	return capacity.Cmp(e.To) >= 0 || statefulset.FileSystemPending(claim, e.To) != nil && len(in.Users(claim.Name)) == 0
 }
 
 // failureReason returns why the expansion fails, as a reason and a message. Both are empty if it can continue.
 func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 	if operation.Aborted(in.Set) {
-		return api.Aborted, operation.AbortWords(in.Set) + "the claims keep the sizes and classes of their volumes"
+		return api.Aborted, operation.AbortWords(in.Set) + "volumes that have changed keep their new size and class" +
+			operation.GrowthContinues(record, in.Claim)
 	}
 	if in.Rejected != "" {
 		return api.Rejected, fmt.Sprintf("the API server rejected a write: %s. Fix the cause, then %s", in.Rejected,
@@ -190,8 +190,6 @@ func failureReason(in Input, record *api.Resize) (api.Reason, string) {
 		case claim == nil || claim.UID != e.UID || claim.DeletionTimestamp != nil:
 			return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced before it had grown. Look at the claim, then %s", e.Claim,
 				operation.HowToRetry(in.Set.Namespace, record))
-		case statefulset.ReachedWithdrawn(claim, e.Withdraws), isTooLateToWithdraw(claim, e):
-			return api.ClaimEnlarged, operation.GrewToWithdrawn(claim, e.To, operation.HowToRetry(in.Set.Namespace, record))
 		case requestPatch(claim, e).Empty() && statefulset.Infeasible(claim, e.To):
 			return api.ExpandInfeasible, operation.CannotGrow(claim, e.To)
 		case e.Attributes != nil && requestPatch(claim, e).Empty() && statefulset.AttributesInfeasible(claim, *e.Attributes):

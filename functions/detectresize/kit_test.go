@@ -112,6 +112,24 @@ func expanding(options ...func(*api.Resize)) *api.Resize {
 	return record
 }
 
+// growsTo changes the size that the claims have to get.
+func growsTo(size string) func(*api.Resize) {
+	return func(r *api.Resize) {
+		for i := range r.Expansions {
+			r.Expansions[i].To = resource.MustParse(size)
+		}
+	}
+}
+
+// grewFrom changes the size that the volumes of the claims had before.
+func grewFrom(size string) func(*api.Resize) {
+	return func(r *api.Resize) {
+		for i := range r.Expansions {
+			r.Expansions[i].From = resource.MustParse(size)
+		}
+	}
+}
+
 func keepsTemplates(r *api.Resize) { r.ReplaceSet = false }
 
 // done marks expansions of the operation as finished.
@@ -123,7 +141,7 @@ func done(indices ...int) func(*api.Resize) {
 	}
 }
 
-// failedBecause makes an expansion fail for the reason. Its claims have not withdrawn their requests yet.
+// failedBecause makes an expansion fail for the reason. The operation has not ended yet.
 func failedBecause(reason api.Reason) func(*api.Resize) {
 	return func(r *api.Resize) { r.FailedAt, r.Reason, r.Message = api.Expanding, reason, "because" }
 }
@@ -148,12 +166,18 @@ func fileSystemPending(ago time.Duration) build.Option {
 	})
 }
 
+// attempted says which size the storage works on, and how far it is.
+func attempted(size string, state corev1.ClaimResourceStatus) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: state}
+	})
+}
+
 // infeasible makes the storage reject the growth of a claim to the tried size.
 func infeasible(tried, message string) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
-		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(tried)}
-		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
-			corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+		attempted(tried, corev1.PersistentVolumeClaimControllerResizeInfeasible)(c)
 		c.Status.Conditions = append(c.Status.Conditions, corev1.PersistentVolumeClaimCondition{
 			Type: corev1.PersistentVolumeClaimControllerResizeError, Message: message, LastTransitionTime: metav1.NewTime(build.Now)})
 	})

@@ -21,8 +21,9 @@ func offlineSet(request string, options ...build.Option) objects {
 // TestOldSizeWithAttributesStopsNoMember: the storage could not grow the volumes to 1Ti. With the method expand-offline, the user requests
 // the old size and a VolumeAttributesClass. Neither needs a stop: "only attributes change: no member stops".
 func TestOldSizeWithAttributesStopsNoMember(t *testing.T) {
-	in := with(given(offlineSet("data=64Mi%gold"), expandable("data-web-0", "1Ti", "64Mi"), expandable("data-web-1", "1Ti", "64Mi"),
-		objects{member(0, time.Hour), member(1, time.Hour)}), attributesClasses("gold"))
+	cannot := infeasible("1Ti", "the pool is full")
+	in := with(given(offlineSet("data=64Mi%gold"), expandable("data-web-0", "1Ti", "64Mi", cannot),
+		expandable("data-web-1", "1Ti", "64Mi", cannot), objects{member(0, time.Hour), member(1, time.Hour)}), attributesClasses("gold"))
 	r := build.Stored(Decide(in))
 	if r == nil || len(r.Expansions) != 2 || len(r.Members) != 0 {
 		t.Errorf("%+v", r)

@@ -46,11 +46,7 @@ func (w *work) handleGrowing(member *api.Member) {
 // growClaim plans the next step for one claim of a stopped member. It returns why the claim waits, or empty if its volume has grown.
 func (w *work) growClaim(member *api.Member, move *api.Move) string {
 	claim := w.Claim(move.Claim) // not nil: reasonToGiveUp has checked
-	request := operation.RaiseRequest(claim, move.To, move.Withdraws)
-	if !move.Moved && statefulset.ReachedWithdrawn(claim, move.Withdraws) {
-		w.override = revert(w.Input, w.before, api.ClaimEnlarged, operation.GrewToWithdrawn(claim, move.To,
-			operation.HowToRetry(w.Namespace, w.before)))
-	}
+	request := operation.RequestSize(claim, move.To)
 	move.Moved = move.Moved || w.hasGrown(move)
 	switch {
 	case move.Moved:
@@ -73,8 +69,8 @@ func (in Input) hasGrown(move *api.Move) bool {
 		return false
 	}
 	capacity := claim.Status.Capacity["storage"]
-	request := operation.RaiseRequest(claim, move.To, move.Withdraws)
-	return capacity.Cmp(move.To) >= 0 || request.Empty() && statefulset.FileSystemPending(claim, move.To) != nil
+	return operation.RequestSize(claim, move.To).Empty() &&
+		(capacity.Cmp(move.To) >= 0 || statefulset.FileSystemPending(claim, move.To) != nil)
 }
 
 // growingFileSystem returns which claim's file system has not grown although its pod runs, or empty.
@@ -91,15 +87,13 @@ func (w *work) growingFileSystem(member *api.Member) string {
 	return ""
 }
 
-// withdrawGrowth makes a given-up member's claims request the sizes of their volumes. If the API server refuses that, the
-// storage keeps trying to grow them while the set runs.
-func (w *work) withdrawGrowth(member *api.Member) {
+// lowerRequests makes a given-up member's claims request the sizes of their volumes if the storage has refused the new sizes. If the API
+// server refuses that, the storage keeps trying to grow them while the set runs.
+func (w *work) lowerRequests(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		claim := w.Claim(move.Claim)
-		if move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" && w.record.Reason != api.DeadlineExceeded {
-			w.do(api.RollingBack, operation.LowerRequest(claim, move.From, move.To).Actions()...)
-			w.do(api.RollingBack, operation.RequestGrown(claim, move.Withdraws).Actions()...)
+		if claim := w.Claim(move.Claim); move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" {
+			w.do(api.RollingBack, operation.LowerRequest(claim, move.From).Actions()...)
 		}
 	}
 }

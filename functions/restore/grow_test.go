@@ -49,11 +49,17 @@ func pending() build.Option {
 	})
 }
 
-func infeasible(size, message string) build.Option {
+// attempted says which size the storage works on, and how far it is.
+func attempted(size string, state corev1.ClaimResourceStatus) build.Option {
 	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
-			corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: state}
+	})
+}
+
+func infeasible(size, message string) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		attempted(size, corev1.PersistentVolumeClaimControllerResizeInfeasible)(c)
 		c.Status.Conditions = append(c.Status.Conditions, corev1.PersistentVolumeClaimCondition{
 			Type: corev1.PersistentVolumeClaimControllerResizeError, Message: message, LastTransitionTime: metav1.NewTime(build.Now)})
 	})
@@ -97,6 +103,7 @@ func TestVolumesGrowWhileMemberIsHeld(t *testing.T) {
 		return situation(growingLastOfThree(api.MemberGrowing, claim, append([]func(*api.Resize){heldSince(soon)}, options...)...), pods)
 	}
 	refuses := func(in *Input) { in.Rejected = "exceeded quota: team" }
+	aborts := func(in *Input) { in.Set = build.With(in.Set, build.Annotation(api.AbortAnnotation, "now")) }
 	starts := func(claim objects, pods ...objects) Input {
 		return situation(append([]objects{growingLastOfThree(api.MemberStarting, claim, heldSince(soon))}, pods...)...)
 	}
@@ -122,6 +129,13 @@ func TestVolumesGrowWhileMemberIsHeld(t *testing.T) {
 		testCase{"another member is lost: the stop is cancelled", grows(asked, away)},
 		testCase{"the hold was removed: the member waits for its turn again", grows(asked, append(replaced, otherMembers()...))},
 		testCase{"the storage cannot", grows(claimOfSize(web2, "128Mi", "64Mi", infeasible("128Mi", "the pool has 80Mi left")), stopped)},
+		testCase{"the claim still requests more, which the storage has refused: it requests less",
+			grows(claimOfSize(web2, "1Ti", "64Mi", infeasible("1Ti", "the pool has 200Mi left")), stopped)},
+		testCase{"the volume had the size before the claim requested it: the claim requests it first",
+			grows(claimOfSize(web2, "64Mi", "1Gi"), stopped)},
+		testCase{"the user aborts while the storage grows the volume",
+			with(grows(claimOfSize(web2, "128Mi", "64Mi",
+				attempted("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress)), stopped), aborts)},
 		testCase{"the API server refuses the request", with(grows(before, stopped), refuses)},
 		testCase{"the growth takes too long",
 			with(situation(growingLastOfThree(api.MemberGrowing, before, heldSince(-time.Second)), stopped), attached(web2))},
@@ -130,7 +144,8 @@ func TestVolumesGrowWhileMemberIsHeld(t *testing.T) {
 	)
 }
 
-// TestGivenUpGrowthReleasesMember: the pod is released on its volume, and the claim's request is lowered to that volume's size.
+// TestGivenUpGrowthReleasesMember: the pod is released on its volume. The claim's request is lowered to that volume's size only if the
+// storage has refused the larger size.
 func TestGivenUpGrowthReleasesMember(t *testing.T) {
 	reverts := func(reason api.Reason, claim objects, pods ...objects) Input {
 		all := growingLastOfThree(api.MemberGrowing, claim, heldSince(time.Minute), func(r *api.Resize) {
@@ -138,17 +153,25 @@ func TestGivenUpGrowthReleasesMember(t *testing.T) {
 		})
 		return situation(append([]objects{all, otherMembers()}, pods...)...)
 	}
+	grows := attempted("128Mi", corev1.PersistentVolumeClaimControllerResizeInProgress)
+	cannot := infeasible("128Mi", "the pool has 80Mi left")
 	stopped, runs := heldPodOf(2, unmounted()), pod(2, build.UID("uid-new"))
 	check(t,
-		testCase{"aborted: the claim's request is lowered, and the pod is released",
+		testCase{"aborted while the storage grows the volume: the claim keeps its request, and the pod is released",
+			reverts(api.Aborted, claimOfSize(web2, "128Mi", "64Mi", grows), stopped)},
+		testCase{"aborted, and the storage does not say what it does: the claim keeps its request",
 			reverts(api.Aborted, claimOfSize(web2, "128Mi", "64Mi"), stopped)},
+		testCase{"aborted after the storage refused: the claim's request is lowered, and the pod is released",
+			reverts(api.Aborted, claimOfSize(web2, "128Mi", "64Mi", cannot), stopped)},
+		testCase{"infeasible: the claim's request is lowered, and the pod is released",
+			reverts(api.ExpandInfeasible, claimOfSize(web2, "128Mi", "64Mi", cannot), stopped)},
 		testCase{"the claim's request was never raised", reverts(api.Aborted, claimOfSize(web2, "64Mi", "64Mi"), stopped)},
 		testCase{"the pod runs: the member is as before", reverts(api.Aborted, claimOfSize(web2, "67108865", "64Mi"), runs)},
 		testCase{"the volume had grown: the member is done", reverts(api.Aborted, claimOfSize(web2, "128Mi", "64Mi", pending()), runs)},
 		testCase{"after a deadline, the claim keeps its request",
-			reverts(api.DeadlineExceeded, claimOfSize(web2, "128Mi", "64Mi"), stopped)},
+			reverts(api.DeadlineExceeded, claimOfSize(web2, "128Mi", "64Mi", grows), stopped)},
 		testCase{"the API server refuses the lower request",
-			with(reverts(api.ExpandInfeasible, claimOfSize(web2, "128Mi", "64Mi"), stopped),
+			with(reverts(api.ExpandInfeasible, claimOfSize(web2, "128Mi", "64Mi", cannot), stopped),
 				func(in *Input) { in.Rejected = "field can not be less than previous value" })},
 	)
 }

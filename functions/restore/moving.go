@@ -53,7 +53,8 @@ func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
 	overdue, enlarged := operation.Overdue(record, in.Now), enlargedClaim(in, record)
 	switch {
 	case operation.Aborted(in.Set):
-		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones"
+		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones" +
+			operation.GrowthContinues(record, in.Claim)
 	case in.CreationRefused != "":
 		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
 			in.Name, in.CreationRefused, operation.HowToRetry(in.Namespace, record))

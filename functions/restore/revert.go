@@ -87,7 +87,7 @@ func (w *work) missesClaim(member *api.Member) bool {
 // undoMember settles the claims of a member and then releases it.
 func (w *work) undoMember(member *api.Member) {
 	phase, settled, together := api.MemberKept, true, false
-	w.withdrawGrowth(member)
+	w.lowerRequests(member)
 	w.noteForeignPod(member)
 	for i := range member.Claims {
 		s := newSwap(w.Input, w.record, member, &member.Claims[i])

@@ -13,8 +13,6 @@ type Move struct {
 	Template string            `json:"template"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Withdraws is that of Expansion, for a claim that grows in place.
-	Withdraws resource.Quantity `json:"withdraws,omitzero"`
 	// Class is the target's StorageClass if it differs from the source's.
 	Class string `json:"class,omitempty"`
 	// Modes are the target's access modes if they differ from the source's.

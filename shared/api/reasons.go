@@ -284,7 +284,8 @@ const (
 	ForeignConsumer Reason = "ForeignConsumer"
 	// ClaimNotBound: A claim is not bound to an existing volume.
 	ClaimNotBound Reason = "ClaimNotBound"
-	// ClaimBusy: A claim is in use, is being deleted, or is changing its VolumeAttributesClass.
+	// ClaimBusy: A claim is in use, is being deleted, or is changing its VolumeAttributesClass. Or the storage still grows its volume to a
+	// larger size than the requested one.
 	ClaimBusy Reason = "ClaimBusy"
 	// ForeignFinalizer: Another controller's finalizer would keep a claim or the StatefulSet from being replaced.
 	ForeignFinalizer Reason = "ForeignFinalizer"
@@ -350,8 +351,7 @@ const (
 	StartedByOthers Reason = "StartedByOthers"
 	// ClaimLost: A claim was deleted or replaced during the operation.
 	ClaimLost Reason = "ClaimLost"
-	// ClaimEnlarged: During the operation, a claim was enlarged to more than its copy has, or its volume reached an earlier, larger size
-	// that is no longer requested.
+	// ClaimEnlarged: During the operation, a claim was enlarged to more than its copy has.
 	ClaimEnlarged Reason = "ClaimEnlarged"
 	// NoCapacity: The storage reports no room for a new volume; only a plan checks this.
 	NoCapacity Reason = "NoCapacity"

@@ -54,9 +54,6 @@ type Expansion struct {
 	Volume   string            `json:"volume"`
 	From     resource.Quantity `json:"from"`
 	To       resource.Quantity `json:"to"`
-	// Withdraws is the larger size that an earlier expansion requested and has not reached. The claim requests To instead. It is 0 if there
-	// is none.
-	Withdraws resource.Quantity `json:"withdraws,omitzero"`
 	// Attributes is the new VolumeAttributesClass of the volume, or nil if it stays the same.
 	Attributes *string `json:"attributes,omitempty"`
 	// Done is true when the volume and its file system have the size, and the volume has the VolumeAttributesClass.

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -9,33 +10,31 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
-// RaiseRequest returns a patch that raises the claim's request to the size. It is empty if the claim already requests as much. A claim that
-// still requests withdrawn, which an earlier expansion has not reached, requests the size instead.
-func RaiseRequest(claim *corev1.PersistentVolumeClaim, size, withdrawn resource.Quantity) *plan.Patch {
-	patch := plan.PatchOf(plan.Claims, claim)
-	overshoots, present := statefulset.Overshoots(claim, api.Target{Size: size, Exact: true}), statefulset.Requested(claim)
-	if overshoots {
-		size = statefulset.Smallest(claim, size)
+// RequestSize returns a patch that makes the claim request at least the size. A larger request is lowered if the storage has refused it.
+func RequestSize(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
+	requested := statefulset.Requested(claim)
+	if requested.Cmp(size) >= 0 {
+		return LowerRequest(claim, size)
 	}
-	if present.Cmp(size) < 0 || overshoots && present.Cmp(withdrawn) == 0 {
-		patch.Replace(statefulset.RequestPath, size.String(), fmt.Sprintf("request %s to %s", &present, &size))
+	return plan.PatchOf(plan.Claims, claim).Replace(statefulset.RequestPath, size.String(), requestWords(requested, size))
+}
+
+// LowerRequest returns a patch that lowers the claim's request to the size, or to the smallest size that Kubernetes accepts. The storage
+// then stops its attempts. The patch is empty unless the storage has refused the larger size.
+func LowerRequest(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *plan.Patch {
+	patch := plan.PatchOf(plan.Claims, claim)
+	requested, smallest := statefulset.Requested(claim), statefulset.Smallest(claim, size)
+	if statefulset.GrowthRefused(claim) && requested.Cmp(smallest) > 0 {
+		patch.Replace(statefulset.RequestPath, smallest.String(), requestWords(requested, smallest))
 	}
 	return patch
 }
 
-// LowerRequest returns a patch that lowers the claim's request to its former size, or to the smallest size that Kubernetes accepts. The
-// storage then stops its attempts. The patch is empty if the volume has grown, if it grows at the next mount, or if another process
-// requests more.
-func LowerRequest(claim *corev1.PersistentVolumeClaim, from, size resource.Quantity) *plan.Patch {
-	patch := plan.PatchOf(plan.Claims, claim)
-	requested, smallest := statefulset.Requested(claim), statefulset.Smallest(claim, from)
-	attempted := statefulset.Growing(claim) && statefulset.FileSystemPending(claim, size) == nil && requested.Cmp(size) <= 0
-	if attempted && requested.Cmp(smallest) > 0 {
-		patch.Replace(statefulset.RequestPath, smallest.String(), fmt.Sprintf("request %s to %s", &requested, &smallest))
-	}
-	return patch
+func requestWords(from, to resource.Quantity) string {
+	return fmt.Sprintf("request %s to %s", &from, &to)
 }
 
 // CannotGrow returns the message for a claim that the storage cannot expand to the size.
@@ -45,19 +44,32 @@ func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) str
 		api.RetryAnnotation)
 }
 
-// RequestGrown returns a patch that makes the claim request the withdrawn size again, because its volume has that size. So a later request
-// for less is known to shrink the volume.
-func RequestGrown(claim *corev1.PersistentVolumeClaim, withdrawn resource.Quantity) *plan.Patch {
-	if !statefulset.ReachedWithdrawn(claim, withdrawn) {
-		return plan.PatchOf(plan.Claims, claim)
+// GrowthContinues returns the end of a message about an aborted resize: which claims the storage still grows in place. It is empty if there
+// are none.
+func GrowthContinues(resize *api.Resize, claim func(name string) *corev1.PersistentVolumeClaim) string {
+	var growing []*corev1.PersistentVolumeClaim
+	add := func(name string) {
+		if c := claim(name); c != nil && statefulset.StorageGrows(c) && !slices.Contains(growing, c) {
+			growing = append(growing, c)
+		}
 	}
-	return RaiseRequest(claim, withdrawn, resource.Quantity{})
-}
-
-// GrewToWithdrawn returns the message for a volume that has grown to a size that its claim should no longer request.
-func GrewToWithdrawn(claim *corev1.PersistentVolumeClaim, size resource.Quantity, howToRetry string) string {
-	return fmt.Sprintf("the volume of claim %s has grown beyond %s, because the storage had begun that before the claim requested less. "+
-		"To shrink the volume by a copy, %s", claim.Name, &size, howToRetry)
+	for _, e := range resize.Expansions {
+		add(e.Claim)
+	}
+	for _, move := range resize.Moves() {
+		if move.InPlace {
+			add(move.Claim)
+		}
+	}
+	if len(growing) == 0 {
+		return ""
+	}
+	size, others := statefulset.Requested(growing[0]), ""
+	if more := len(growing) - 1; more > 0 {
+		others = fmt.Sprintf(" (and %s)", text.Number(more, "other claim", "other claims"))
+	}
+	return fmt.Sprintf(". The storage still grows claim %s%s to %s, because it finishes what it has begun. To shrink the volume afterwards, "+
+		"request the smaller size with %s", growing[0].Name, others, &size, api.ResizeAnnotation)
 }
 
 // WhyNotGrown returns the storage's error from the claim's conditions, or a command that shows more.

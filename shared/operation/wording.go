@@ -136,16 +136,17 @@ func Announcement(resize *api.Resize) string {
 	return grow + ", then " + text.Number(moved, "will be copied to a new volume", "will be copied to new volumes")
 }
 
-// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and that only withdraw an earlier request. The text
-// is in the past tense if the resize is done, else in the future tense. It is empty if there are no such claims.
+// inPlace counts the claims that grow in place, that get another VolumeAttributesClass, and whose volume already has the size: they stop
+// requesting more than the storage can give, or only their file system grows. The text is in the past tense if the resize is done, else in
+// the future tense. It is empty if there are no such claims.
 func inPlace(resize *api.Resize, done bool) string {
-	grown, changed, withdrawn := 0, 0, 0
+	grown, changed, settled := 0, 0, 0
 	for i := range resize.Expansions {
 		switch e := &resize.Expansions[i]; {
-		case e.To.Cmp(e.From) <= 0 && e.Withdraws.Sign() > 0:
-			withdrawn++
-		case e.Attributes == nil || e.To.Cmp(e.From) > 0:
+		case e.To.Cmp(e.From) > 0:
 			grown++
+		case e.Attributes == nil:
+			settled++
 		}
 		if resize.Expansions[i].Attributes != nil {
 			changed++
@@ -160,9 +161,9 @@ func inPlace(resize *api.Resize, done bool) string {
 			parts = append(parts, claims(n, "will "+willOne, "will "+willMany))
 		}
 	}
-	add(withdrawn, "has withdrawn its earlier request", "have withdrawn their earlier requests", "withdraw its earlier request",
-		"withdraw their earlier requests")
 	add(grown, "has grown", "have grown", "grow on its volume", "grow on their volumes")
+	add(settled, "has the requested size on its volume", "have the requested size on their volumes", "have the requested size on its volume",
+		"have the requested size on their volumes")
 	add(changed, "has another VolumeAttributesClass", "have another VolumeAttributesClass", "get another VolumeAttributesClass",
 		"get another VolumeAttributesClass")
 	return strings.Join(parts, ", ")

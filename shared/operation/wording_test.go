@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
@@ -35,7 +37,9 @@ func TestTookTooLongNamesTheLatestObstacle(t *testing.T) {
 func fields(all ...api.Field) func(*api.Resize) { return func(r *api.Resize) { r.Fields = all } }
 
 func TestSummaryCountsClaimsByOutcome(t *testing.T) {
-	grown := func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "logs-web-0"}} }
+	size := resource.MustParse("64Mi")
+	grown := func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "logs-web-0", To: size}} }
+	settled := func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "logs-web-0", From: size, To: size}} }
 	otherAttributes := func(r *api.Resize) { r.Expansions = []api.Expansion{{Claim: "data-web-0", Attributes: new(string)}} }
 	moved := build.Members(api.MemberMoved, "data-web-0", "data-web-1")
 	inPlace := func(r *api.Resize) {
@@ -47,6 +51,7 @@ func TestSummaryCountsClaimsByOutcome(t *testing.T) {
 	cases := map[string]*api.Resize{
 		"only the templates changed": finishing(),
 		"a claim grew":               finishing(grown),
+		"the volume had the size":    finishing(settled),
 		"only the service changed": finishing(fields(api.Field{Name: api.FieldServiceName, Value: "db"}),
 			func(r *api.Resize) { r.Templates = nil }),
 		"a claim grew and a label was removed": finishing(grown,

@@ -53,8 +53,6 @@ func (w waitReasons) operationReasons() []string {
 // expansionReason returns the change of a claim that the operation waits for.
 func expansionReason(e *api.Expansion) string {
 	switch {
-	case e.Attributes == nil && e.Withdraws.Sign() > 0 && e.To.Cmp(e.From) <= 0:
-		return fmt.Sprintf("the storage to give up the growth of claim %s to %s", e.Claim, &e.Withdraws)
 	case e.Attributes == nil:
 		return fmt.Sprintf("claim %s to grow to %s", e.Claim, &e.To)
 	case e.To.Cmp(e.From) > 0:

@@ -3,6 +3,7 @@ package resize
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
@@ -45,13 +46,18 @@ func (w *Changes) Empty() bool { return len(w.Problems) == 0 && len(w.Claims) ==
 
 func (w *Changes) addProblem(p Problem) { w.Problems = append(w.Problems, p) }
 
-// futureSize returns the claim's future size. A claim that only follows its template and is copied for another reason does not shrink.
+// futureSize returns the claim's future size.
 func (w *Changes) futureSize(c Claim) resource.Quantity {
 	if back, ok := w.restores[c.Name]; ok {
 		return back.Size
 	}
-	size, target := statefulset.Requested(c.PersistentVolumeClaim), w.targets[c.Template]
-	if !target.Exact && size.Cmp(target.Size) > 0 {
+	return finalSize(c.PersistentVolumeClaim, w.targets[c.Template])
+}
+
+// finalSize returns the size of the claim with the target. A claim that only follows its template and is copied for another reason does not
+// shrink.
+func finalSize(c *corev1.PersistentVolumeClaim, target api.Target) resource.Quantity {
+	if size := statefulset.WantedSize(c); !target.Exact && size.Cmp(target.Size) > 0 {
 		return size
 	}
 	return target.Size

@@ -32,6 +32,7 @@ func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 		input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Finalizers("example.com/keep"))),
 		input(setAsking("data=128Mi@fast"), objects{build.Claim("data-web-0", "64Mi", build.BoundTo(""))}),
 		input(setAsking("data=128Mi@fast"), expandable("data-web-0", "64Mi", build.Annotation(api.OperationAnnotation, "{}"))),
+		input(setAsking("data=128Mi"), expandable("data-web-0", "64Mi", requesting("1Ti"))),
 		manyClaims(300),
 	} {
 		changes := Compare(in)

@@ -58,18 +58,26 @@ func stopProblems(set *appsv1.StatefulSet) []Problem {
 
 // chooseMethod returns how the claim reaches its target: on its present volume if possible, unless the user requests a copy.
 func (in Input) chooseMethod(c *corev1.PersistentVolumeClaim, target api.Target, requested api.Method) api.Method {
-	onlySize := !statefulset.ChangesKind(c, target) && !statefulset.ChangesAttributes(c, target)
-	if onlySize && statefulset.NeedsNoGrowth(c, target) { // it only requests less, so no member has to stop
-		return api.MethodExpand
-	}
-	if requested == api.MethodCopy || in.Cluster != nil && expansionObstacle(in, c, target) != "" {
+	switch {
+	case requested == api.MethodCopy, in.Cluster != nil && expansionObstacle(in, c, target) != "":
 		return api.MethodCopy
-	}
-	grows := statefulset.Grows(c, target) || statefulset.Growing(c) && !statefulset.NeedsNoGrowth(c, target)
-	if requested == api.MethodExpandOffline && grows {
+	case requested == api.MethodExpandOffline && growsVolume(c, target):
 		return api.MethodExpandOffline
 	}
 	return api.MethodExpand
+}
+
+// growsVolume reports whether the volume has less than the claim will request.
+func growsVolume(c *corev1.PersistentVolumeClaim, target api.Target) bool {
+	size := statefulset.GuaranteedSize(c)
+	return size.Cmp(finalSize(c, target)) < 0
+}
+
+// lowersRequest reports whether the claim only requests less: the storage has refused the larger size, and the volume has no more than the
+// target.
+func lowersRequest(c *corev1.PersistentVolumeClaim, target api.Target) bool {
+	size := statefulset.GuaranteedSize(c)
+	return statefulset.Shrinks(c, target) && statefulset.GrowthRefused(c) && size.Cmp(target.Size) <= 0
 }
 
 // expansionObstacle returns why the claim cannot reach its target on its present volume. It is empty if it can.
@@ -78,9 +86,9 @@ func expansionObstacle(in Input, c *corev1.PersistentVolumeClaim, target api.Tar
 	switch {
 	case statefulset.ChangesKind(c, target):
 		return "another StorageClass or access mode needs another volume"
-	case statefulset.Shrinks(c, target):
+	case statefulset.Shrinks(c, target) && !lowersRequest(c, target):
 		return "a volume cannot shrink"
-	case !statefulset.Grows(c, target) && !statefulset.Growing(c), statefulset.NeedsNoGrowth(c, target):
+	case !growsVolume(c, target):
 		return "" // only the attributes or the request change
 	case class == nil || class.AllowVolumeExpansion == nil || !*class.AllowVolumeExpansion:
 		return "its StorageClass " + statefulset.ClassOf(c) + " does not allow volume expansion"

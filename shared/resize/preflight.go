@@ -28,11 +28,29 @@ const (
 func Preflight(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, check := range []func(Input, *Changes) []Problem{
-		checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkFields, checkClasses, checkProvisioners,
-		checkTopology, checkClaims,
+		checkGrowing, checkMethods, checkNames, checkNodeAccess, checkRuntime, checkOwner, checkMover, checkHooks, checkFields, checkClasses,
+		checkProvisioners, checkTopology, checkClaims,
 		checkFinalizers, checkAttributesClasses, checkAttributes, checkLimits, checkQuotas, checkRetained, checkAnnotationSizes,
 	} {
 		found = append(found, check(in, w)...)
+	}
+	return found
+}
+
+// checkGrowing refuses a smaller size while the storage grows the volume. The storage finishes what it has begun, so the volume would end
+// larger than requested. A requested copy goes to another volume, and need not wait.
+func checkGrowing(in Input, w *Changes) []Problem {
+	if api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]) == api.MethodCopy {
+		return nil
+	}
+	var found []Problem
+	for _, c := range w.Claims {
+		target, size := w.targets[c.Template], statefulset.Requested(c.PersistentVolumeClaim)
+		if statefulset.Shrinks(c.PersistentVolumeClaim, target) && statefulset.StorageGrows(c.PersistentVolumeClaim) {
+			found = append(found, problem(api.ClaimBusy, "claim %s cannot become %s now, because the storage is growing its volume to %s. Wait "+
+				"until that has ended; the request then shrinks the volume by a copy. If the growth does not end, set %s=%s", c.Name,
+				&target.Size, &size, api.ResizeMethodAnnotation, api.MethodCopy))
+		}
 	}
 	return found
 }

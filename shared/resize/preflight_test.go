@@ -286,3 +286,106 @@ func TestExpansionSkipsChecksOfCopies(t *testing.T) {
 		})
 	}
 }
+
+// requesting makes a claim request more than its volume has.
+func requesting(size string) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+	})
+}
+
+// attempting says which size the storage works on, and how far it is.
+func attempting(size string, state corev1.ClaimResourceStatus) build.Option {
+	return build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{corev1.ResourceStorage: state}
+	})
+}
+
+// TestSmallerRequestAfterExpansion: the claims have 64Mi and request 1Ti. It depends on the storage whether they may become smaller.
+func TestSmallerRequestAfterExpansion(t *testing.T) {
+	grows := attempting("1Ti", corev1.PersistentVolumeClaimControllerResizeInProgress)
+	cannot := attempting("1Ti", corev1.PersistentVolumeClaimControllerResizeInfeasible)
+	node := attempting("1Ti", corev1.PersistentVolumeClaimNodeResizeInfeasible)
+	other := attempting("256Mi", corev1.PersistentVolumeClaimControllerResizeInfeasible)
+	mount := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending,
+			Status: corev1.ConditionTrue}}
+	})
+	retry := build.Annotation(api.RetryAnnotation, "now")
+	const refused = "ClaimBusy ClaimBusy"
+	for name, row := range map[string]struct {
+		request string
+		set     build.Option
+		asks    string
+		claims  build.Option
+		reasons string
+		does    string // of claim data-web-0: its method, its expansion, the size of its move
+	}{
+		"it grows": {"data=128Mi", method("auto"), "1Ti", grows, refused, "copy move to 128Mi"},
+		"it grows, expand": {"data=128Mi", method("expand"), "1Ti", grows,
+			refused + " ExpandImpossible ExpandImpossible", "copy move to 128Mi"},
+		"it grows, copy":                       {"data=128Mi", method("copy"), "1Ti", grows, "", "copy move to 128Mi"},
+		"it grows, the former size":            {"data=64Mi", method("auto"), "1Ti", grows, refused, "copy move to 64Mi"},
+		"it grows, less than it has":           {"data=32Mi", method("auto"), "1Ti", grows, refused, "copy move to 32Mi"},
+		"it grows, another class":              {"data=128Mi@fast", method("auto"), "1Ti", grows, refused, "copy move to 128Mi"},
+		"it grows, the same size":              {"data=1Ti", method("auto"), "1Ti", grows, "", ""},
+		"it grows, the same size again":        {"data=1Ti", retry, "1Ti", grows, "", "expand expansion from 64Mi to 1Ti"},
+		"it grows, a larger size":              {"data=2Ti", method("auto"), "1Ti", grows, "", "expand expansion from 64Mi to 2Ti"},
+		"it grows, at least":                   {"data=128Mi+", method("auto"), "1Ti", grows, "", ""},
+		"it does not say what it does":         {"data=128Mi", method("auto"), "1Ti", build.UID("uid-0"), refused, "copy move to 128Mi"},
+		"it refused another size before":       {"data=128Mi", method("auto"), "1Ti", other, refused, "copy move to 128Mi"},
+		"the file system waits, a larger size": {"data=2Ti", method("auto"), "1Ti", mount, "", "expand expansion from 1Ti to 2Ti"},
+		"the file system waits for a mount":    {"data=128Mi", method("auto"), "1Ti", mount, "", "copy move to 128Mi"},
+		"it has refused":                       {"data=128Mi", method("auto"), "1Ti", cannot, "", "expand expansion from 64Mi to 128Mi"},
+		"the node has refused":                 {"data=128Mi", method("auto"), "1Ti", node, "", "expand expansion from 64Mi to 128Mi"},
+		"it has refused, expand":               {"data=128Mi", method("expand"), "1Ti", cannot, "", "expand expansion from 64Mi to 128Mi"},
+		"it has refused, offline": {"data=128Mi", method("expand-offline"), "1Ti", cannot, "",
+			"expand-offline expansion from 64Mi to 64Mi move to 128Mi"},
+		"it has refused, copy":                {"data=128Mi", method("copy"), "1Ti", cannot, "", "copy move to 128Mi"},
+		"it has refused, the former size":     {"data=64Mi", method("auto"), "1Ti", cannot, "", "expand expansion from 64Mi to 64Mi"},
+		"it has refused, former, offline":     {"data=64Mi", method("expand-offline"), "1Ti", cannot, "", "expand expansion from 64Mi to 64Mi"},
+		"it has refused, less than it has":    {"data=32Mi", method("auto"), "1Ti", cannot, "", "copy move to 32Mi"},
+		"it has refused, at least":            {"data=128Mi+", method("auto"), "1Ti", cannot, "", ""},
+		"the request was lowered":             {"data=64Mi", method("auto"), "67108865", cannot, "", ""},
+		"the request was lowered, a retry":    {"data=64Mi", retry, "67108865", cannot, "", ""},
+		"the request was lowered, it shrinks": {"data=32Mi", method("auto"), "67108865", cannot, "", "copy move to 32Mi"},
+		"the request was lowered, it grows":   {"data=128Mi", method("auto"), "67108865", cannot, "", "expand expansion from 64Mi to 128Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input(setAsking(row.request, row.set), expandable("data-web-0", "64Mi", requesting(row.asks), row.claims),
+				expandable("data-web-1", "64Mi", requesting(row.asks), row.claims))
+			changes := Compare(in)
+			if got := reasons(Preflight(in, changes)); got != row.reasons {
+				t.Errorf("refused because %q, want %q", got, row.reasons)
+			}
+			does, record := []string{}, changes.Record(in)
+			if len(changes.Claims) > 0 {
+				does = append(does, string(changes.Claims[0].Method))
+			}
+			if len(record.Expansions) > 0 {
+				e := record.Expansions[0]
+				does = append(does, fmt.Sprintf("expansion from %s to %s", &e.From, &e.To))
+			}
+			if move := record.Move("data-web-0"); move != nil {
+				does = append(does, "move to "+move.To.String())
+			}
+			if got := strings.Join(does, " "); got != row.does {
+				t.Errorf("does %q, want %q", got, row.does)
+			}
+		})
+	}
+}
+
+// TestLowerRequestNeedsNoRoom: the storage has refused 1Ti, and the quota was lowered since. The API server checks no quota for a request
+// that uses less.
+func TestLowerRequestNeedsNoRoom(t *testing.T) {
+	cannot := attempting("1Ti", corev1.PersistentVolumeClaimControllerResizeInfeasible)
+	for request, want := range map[string]string{"data=128Mi": "", "data=2Ti": "QuotaExceeded"} {
+		in := quota(input(setAsking(request), expandable("data-web-0", "64Mi", requesting("1Ti"), cannot), expandable("data-web-1", "64Mi")),
+			"requests.storage", "512Gi", "2Ti")
+		if got := reasons(Preflight(in, Compare(in))); got != want {
+			t.Errorf("%s: refused because %q, want %q", request, got, want)
+		}
+	}
+}

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
@@ -42,14 +41,14 @@ func (w *Changes) Record(in Input) *api.Resize {
 		record.Admitted = admittedContext(in)
 	}
 	for _, c := range w.Claims {
-		expands, attributes, withdrawn := c.Method == api.MethodExpand, w.newAttributes(c), w.withdrawn(c)
-		if expands || !c.ChangesVolume() && (attributes != nil || withdrawn.Sign() > 0) {
+		expands, attributes := c.Method == api.MethodExpand, w.newAttributes(c)
+		if expands || !c.ChangesVolume() && (attributes != nil || lowersRequest(c.PersistentVolumeClaim, w.targets[c.Template])) {
 			to := w.futureSize(c)
-			if !expands { // the claim grows later, while its member is stopped
+			if !expands { // the claim grows later, while its member is stopped, and must not grow to a larger size that it still requests
 				to = statefulset.GuaranteedSize(c.PersistentVolumeClaim)
 			}
 			record.Expansions = append(record.Expansions, api.Expansion{Claim: c.Name, UID: c.UID, Template: c.Template, Volume: c.Spec.VolumeName,
-				From: statefulset.VolumeSize(c.PersistentVolumeClaim), To: to, Withdraws: withdrawn, Attributes: attributes})
+				From: statefulset.VolumeSize(c.PersistentVolumeClaim), To: to, Attributes: attributes})
 		}
 		if !c.StopsMember() {
 			continue
@@ -75,21 +74,6 @@ func (w *Changes) strategy(in Input) api.Strategy {
 	return strategy
 }
 
-// withdrawn returns the size that the claim no longer requests, because an earlier expansion has not reached it, or 0. After an abort, the
-// claim requests less already, and the storage may still work on that size.
-func (w *Changes) withdrawn(c Claim) resource.Quantity {
-	target, requested := w.targets[c.Template], statefulset.Requested(c.PersistentVolumeClaim)
-	switch {
-	case statefulset.Overshoots(c.PersistentVolumeClaim, target):
-		return requested
-	case w.newAttributes(c) != nil && !statefulset.Grows(c.PersistentVolumeClaim, target): // only the attributes change
-	case target.Exact && statefulset.StorageGrows(c.PersistentVolumeClaim, requested) &&
-		statefulset.StorageGrows(c.PersistentVolumeClaim, target.Size):
-		return c.Status.AllocatedResources[corev1.ResourceStorage]
-	}
-	return resource.Quantity{}
-}
-
 // moveOf returns the move of a claim to another volume, or its growth while its member is stopped.
 func (w *Changes) moveOf(c Claim) api.Move {
 	if !c.ChangesVolume() {
@@ -99,7 +83,6 @@ func (w *Changes) moveOf(c Claim) api.Move {
 			Template:  c.Template,
 			From:      statefulset.VolumeSize(c.PersistentVolumeClaim),
 			To:        w.futureSize(c),
-			Withdraws: w.withdrawn(c),
 			OldVolume: c.Spec.VolumeName,
 			InPlace:   true,
 		}

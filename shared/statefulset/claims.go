@@ -137,14 +137,37 @@ func TargetOf(template *corev1.PersistentVolumeClaim) api.Target {
 
 // NeedsChange reports whether the claim differs from the target. A larger claim differs only from an exact target.
 func NeedsChange(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target) ||
-		Overshoots(claim, target)
+	return Grows(claim, target) || Shrinks(claim, target) || ChangesKind(claim, target) || ChangesAttributes(claim, target)
+}
+
+// WantedSize returns the requested size. It is the capacity if the claim requests one byte more: Kubernetes accepts no smaller request
+// after an infeasible expansion (see Smallest).
+func WantedSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
+	requested, capacity := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	if smallest := Smallest(claim, capacity); !capacity.IsZero() && requested.Cmp(smallest) == 0 {
+		return capacity
+	}
+	return requested
 }
 
 // Growing reports whether the claim requests more than its volume has.
 func Growing(claim *corev1.PersistentVolumeClaim) bool {
-	requested, capacity := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
-	return claim.Status.Phase == corev1.ClaimBound && !capacity.IsZero() && requested.Cmp(capacity) > 0
+	wanted, capacity := WantedSize(claim), claim.Status.Capacity[corev1.ResourceStorage]
+	return claim.Status.Phase == corev1.ClaimBound && !capacity.IsZero() && wanted.Cmp(capacity) > 0
+}
+
+// StorageGrows reports whether the storage is growing the volume to the requested size, or is about to. It finishes what it has begun,
+// although the claim requests less since (kubernetes-csi/external-resizer pkg/controller, expandAndRecover).
+func StorageGrows(claim *corev1.PersistentVolumeClaim) bool {
+	requested := Requested(claim)
+	return Growing(claim) && !Infeasible(claim, requested) && FileSystemPending(claim, requested) == nil
+}
+
+// GrowthRefused reports whether the storage has refused to give the volume the requested size. Only then Kubernetes and the storage accept
+// a smaller request (KEP-1790).
+func GrowthRefused(claim *corev1.PersistentVolumeClaim) bool {
+	requested := Requested(claim)
+	return Growing(claim) && Infeasible(claim, requested) && FileSystemPending(claim, requested) == nil
 }
 
 // GuaranteedSize returns the requested size of the claim, or its volume's capacity if that is less.
@@ -152,7 +175,7 @@ func GuaranteedSize(claim *corev1.PersistentVolumeClaim) resource.Quantity {
 	if Growing(claim) {
 		return claim.Status.Capacity[corev1.ResourceStorage]
 	}
-	return Requested(claim)
+	return WantedSize(claim)
 }
 
 // VolumeSize returns the guaranteed size of the claim's volume, also if its file system still has to grow to that size.
@@ -177,8 +200,7 @@ func Infeasible(claim *corev1.PersistentVolumeClaim, size resource.Quantity) boo
 }
 
 // FileSystemPending returns when the claim's volume had grown to the size while its file system had not, or nil. A driver with an older
-// external-resizer does not say which size the condition belongs to (KEP-1790). It then counts for sizes up to the requested one. That is
-// too little if the storage has finished a larger size since the claim requests less. The next mount shows that.
+// external-resizer does not say which size the condition belongs to (KEP-1790). It then counts for sizes up to the requested one.
 func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quantity) *metav1.Time {
 	attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]
 	if !known {
@@ -193,21 +215,6 @@ func FileSystemPending(claim *corev1.PersistentVolumeClaim, size resource.Quanti
 		}
 	}
 	return nil
-}
-
-// StorageGrows reports whether the storage works on a larger size than this one. It continues although the claim requests less since
-// (kubernetes-csi/external-resizer pkg/controller, expandAndRecover).
-func StorageGrows(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
-	attempted, known := claim.Status.AllocatedResources[corev1.ResourceStorage]
-	return known && attempted.Cmp(size) > 0 &&
-		claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] == corev1.PersistentVolumeClaimControllerResizeInProgress
-}
-
-// ReachedWithdrawn reports whether the volume has grown to the size that the claim no longer requests: a storage finishes an expansion that
-// it has begun (kubernetes-csi/external-resizer pkg/controller, expandAndRecover). There is no such size if it is 0.
-func ReachedWithdrawn(claim *corev1.PersistentVolumeClaim, withdrawn resource.Quantity) bool {
-	capacity := claim.Status.Capacity[corev1.ResourceStorage]
-	return withdrawn.Sign() > 0 && (capacity.Cmp(withdrawn) >= 0 || FileSystemPending(claim, withdrawn) != nil)
 }
 
 // Smallest returns the smallest size that the claim may request, but not less than the wanted size. Kubernetes rejects a size at or below
@@ -229,39 +236,14 @@ func IsBlock(claim *corev1.PersistentVolumeClaim) bool {
 
 // Grows reports whether the claim requests less than the target.
 func Grows(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	requested := Requested(claim)
-	return requested.Cmp(target.Size) < 0
+	wanted := WantedSize(claim)
+	return wanted.Cmp(target.Size) < 0
 }
 
-// Overshoots reports whether the claim requests more than an exact target, and its volume has no more than that: an earlier expansion has
-// not reached its size. Kubernetes lets the claim request less, as long as that is more than the volume has (KEP-1790).
-func Overshoots(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	requested, guaranteed := Requested(claim), GuaranteedSize(claim)
-	return target.Exact && requested.Cmp(Smallest(claim, target.Size)) > 0 && guaranteed.Cmp(target.Size) <= 0 &&
-		!GrownBeyond(claim, target.Size)
-}
-
-// GrownBeyond reports whether the claim's volume has grown to more than the size. Its file system may still have to grow, with the next
-// mount. Until then, the claim's status has the former capacity.
-func GrownBeyond(claim *corev1.PersistentVolumeClaim, size resource.Quantity) bool {
-	capacity, more := claim.Status.Capacity[corev1.ResourceStorage], size.DeepCopy()
-	more.Add(*resource.NewQuantity(1, resource.BinarySI))
-	return capacity.Cmp(size) > 0 || FileSystemPending(claim, more) != nil
-}
-
-// NeedsNoGrowth reports whether the claim's volume already has the size of the target, and the claim requests more, so that nothing has to
-// grow. It may overshoot the target, or have withdrawn that already.
-func NeedsNoGrowth(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	guaranteed, requested := GuaranteedSize(claim), Requested(claim)
-	withdrawn := Growing(claim) && requested.Cmp(Smallest(claim, target.Size)) == 0
-	return guaranteed.Cmp(target.Size) == 0 && (withdrawn || Overshoots(claim, target))
-}
-
-// Shrinks reports whether the claim requests more than an exact target, and its volume is larger. After an expansion was withdrawn, a claim
-// requests slightly more than its volume has (kubernetes pkg/apis/core/validation, ValidatePersistentVolumeClaimUpdate).
+// Shrinks reports whether the claim requests more than an exact target.
 func Shrinks(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
-	requested, capacity := Requested(claim), claim.Status.Capacity[corev1.ResourceStorage]
-	return target.Exact && requested.Cmp(target.Size) > 0 && (capacity.IsZero() || GrownBeyond(claim, target.Size))
+	wanted := WantedSize(claim)
+	return target.Exact && wanted.Cmp(target.Size) > 0
 }
 
 // ChangesKind reports whether the target needs another volume, because of its class or access modes.

@@ -47,6 +47,10 @@ func TestLag(t *testing.T) {
 		"a smaller target, unknown capacity":      {claim("64Mi"), exactly("63Mi"), false, true, false},
 		"the capacity, requested a byte more":     {claim("67108865", has("64Mi")), exactly("64Mi"), false, false, false},
 		"less than it has, requested a byte more": {claim("67108865", has("64Mi")), exactly("63Mi"), false, true, false},
+		"less than requested, more than it has":   {claim("1Gi", has("64Mi")), exactly("128Mi"), false, true, false},
+		"the capacity, requested more":            {claim("1Gi", has("64Mi")), exactly("64Mi"), false, true, false},
+		"less than requested, at least":           {claim("1Gi", has("64Mi")), atLeast("128Mi"), false, false, false},
+		"between request and capacity":            {claim("64Mi", has("1Gi")), exactly("63Mi"), false, true, false},
 		"another class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fast"}, false, false,
 			true},
 		"its own class": {claim("64Mi", has("64Mi")), api.Target{Size: resource.MustParse("64Mi"), Class: "fixed"}, false, false,
@@ -80,7 +84,8 @@ func TestGrowingClaimRequestsMoreThanItHas(t *testing.T) {
 		want  bool
 	}{
 		"it requests more than it has": {build.Claim("data-web-0", "128Mi", has("64Mi")), true},
-		"it requests a byte more":      {build.Claim("data-web-0", "67108865", has("64Mi")), true},
+		"it requests a byte more":      {build.Claim("data-web-0", "67108865", has("64Mi")), false},
+		"it requests two bytes more":   {build.Claim("data-web-0", "67108866", has("64Mi")), true},
 		"it has its request":           {build.Claim("data-web-0", "64Mi", has("64Mi")), false},
 		"it has more":                  {build.Claim("data-web-0", "64Mi", has("1Gi")), false},
 		"its capacity is unknown":      {build.Claim("data-web-0", "64Mi"), false},
@@ -119,6 +124,41 @@ func TestInfeasible(t *testing.T) {
 	} {
 		if got := statefulset.Infeasible(build.Claim("data-web-0", "128Mi", row.option), resource.MustParse("128Mi")); got != row.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestGrowthOfStorage: the storage is growing the volume to the requested size, or has refused that, or neither.
+func TestGrowthOfStorage(t *testing.T) {
+	const inProgress, cannot = corev1.PersistentVolumeClaimControllerResizeInProgress, corev1.PersistentVolumeClaimControllerResizeInfeasible
+	const onNode, nodeCannot = corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInfeasible
+	mount := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending,
+			Status: corev1.ConditionTrue}}
+	})
+	asks := func(size string, options ...build.Option) *corev1.PersistentVolumeClaim {
+		return build.Claim("data-web-0", size, append([]build.Option{has("64Mi")}, options...)...)
+	}
+	for name, row := range map[string]struct {
+		claim          *corev1.PersistentVolumeClaim
+		grows, refused bool
+	}{
+		"it works on the size":                      {asks("128Mi", attempted("128Mi", inProgress)), true, false},
+		"it has not begun":                          {asks("128Mi"), true, false},
+		"it works on an earlier size":               {asks("256Mi", attempted("128Mi", inProgress)), true, false},
+		"it has refused an earlier size":            {asks("256Mi", attempted("128Mi", cannot)), true, false},
+		"it has refused the size":                   {asks("128Mi", attempted("128Mi", cannot)), false, true},
+		"the node has refused the size":             {asks("128Mi", attempted("128Mi", nodeCannot)), false, true},
+		"the volume has the size, its files do not": {asks("128Mi", attempted("128Mi", onNode), mount), false, false},
+		"the file system cannot have the size":      {asks("128Mi", attempted("128Mi", nodeCannot), mount), false, false},
+		"it refused more, and the request is lower": {asks("67108865", attempted("128Mi", cannot)), false, false},
+		"it has refused a byte more":                {asks("67108865", attempted("67108865", cannot)), false, false},
+		"the volume has the size":                   {asks("64Mi"), false, false},
+		"the claim is not bound":                    {asks("128Mi", build.BoundTo("")), false, false},
+	} {
+		if grows, refused := statefulset.StorageGrows(row.claim), statefulset.GrowthRefused(row.claim); grows != row.grows ||
+			refused != row.refused {
+			t.Errorf("%s: grows %t, refused %t", name, grows, refused)
 		}
 	}
 }

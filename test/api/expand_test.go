@@ -279,6 +279,36 @@ func TestExpansionExceedsDeadline(t *testing.T) {
 	expectWhole(t, w, "web", 1, "data-web-0")
 }
 
+// TestSmallerRequestWaitsForStorage: the user aborts an expansion to 128Mi and requests 96Mi. The claim does not change while the storage
+// grows its volume. Then the volume shrinks by a copy.
+// Invariants: I1, I8.
+func TestSmallerRequestWaitsForStorage(t *testing.T) {
+	w, drive := growingWorld(t, growingSet(1, "data"))
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsLater })
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	untilPhase(t, w, drive, api.Expanding)
+	w.Eventually("the claim requests 128Mi", func() string {
+		ticks(t, drive, 1)
+		if requests := w.Claim("data-web-0").Spec.Resources.Requests.Storage().String(); requests != "128Mi" {
+			return "it requests " + requests
+		}
+		return ""
+	})
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=96Mi", api.AbortAnnotation: "now"})
+	w.Eventually("the smaller request is refused", func() string {
+		ticks(t, drive, 1)
+		if status := w.Status("web"); status.Phase != api.Refused || status.Reason != api.ClaimBusy {
+			return fmt.Sprintf("%s %s: %s", status.Phase, status.Reason, status.Message)
+		}
+		return ""
+	})
+	expectSize(t, w, "128Mi", "data-web-0")
+	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
+	untilPhase(t, w, drive, api.Succeeded)
+	expectSize(t, w, "96Mi", "data-web-0")
+	expectWhole(t, w, "web", 1, "data-web-0")
+}
+
 // TestClaimDeletedDuringExpansion: a user has deleted the claim.
 // Invariants: I8.
 func TestClaimDeletedDuringExpansion(t *testing.T) {

@@ -16,13 +16,7 @@ import (
 
 // accepted lists tests that the check does not judge yet. A test that no longer needs its entry fails the check.
 var accepted = map[string]string{
-	"TestSizeWithdrawnByAbortIsNoSuccess":      "to mend with the withdrawal of sizes",
-	"TestGrownVolumeDoesNotCountAsWithdrawn":   "to mend with the withdrawal of sizes",
-	"TestAbortKeepsPendingGrowth":              "to mend with the withdrawal of sizes",
-	"TestRetryWithSmallerRequestRestartsNoPod": "to mend with the withdrawal of sizes",
-	"TestGrowthAfterWithdrawalWithOldResizer":  "to mend with the withdrawal of sizes",
-	"TestWithdrawalThatWaitsSaysWhy":           "to mend with the withdrawal of sizes",
-	"TestRollbackFitsTheQuotaOfItsResize":      "to mend with the quota of rollbacks",
+	"TestRollbackFitsTheQuotaOfItsResize": "to mend with the quota of rollbacks",
 }
 
 // failing are the methods of testing.T that report a failure.

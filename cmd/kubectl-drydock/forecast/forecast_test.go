@@ -254,6 +254,13 @@ func requests32Mi() corev1.ResourceList {
 // TestWritesAreThoseOfTheFunctions shows the writes that the API server tries, in order.
 func TestWritesAreThoseOfTheFunctions(t *testing.T) {
 	withoutUser := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })
+	refused := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Status.Capacity = c.Spec.Resources.Requests
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
+		c.Status.AllocatedResources = c.Spec.Resources.Requests
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+			corev1.ResourceStorage: corev1.PersistentVolumeClaimControllerResizeInfeasible}
+	})
 	withQuota := func(in Input) Input {
 		in.Cluster.Quotas = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "team"}, Status: corev1.ResourceQuotaStatus{
 			Hard: corev1.ResourceList{"count/statefulsets.apps": resource.MustParse("1")},
@@ -266,6 +273,7 @@ func TestWritesAreThoseOfTheFunctions(t *testing.T) {
 		in        Input
 	}{
 		{"claims grow", given("data=128Mi", set(), claims(roomy))},
+		{"claims request less than the storage has refused", given("data=128Mi", set(), claims(roomy, refused))},
 		{"claims are copied", given("data=128Mi", set(), claims("fixed"), pods())},
 		{"claims are copied, with a hook before each member", given("data=128Mi", set(build.Annotation(api.BeforeMemberAnnotation,
 			"spec: {containers: [{name: sh, image: x}]}")), claims("fixed"), pods())},

@@ -39,7 +39,7 @@ func (f *Forecast) Writes() ([]plan.Action, []Check) {
 // expansion changes the request of the claim, as detect-resize does.
 func (f *Forecast) expansion(e *api.Expansion) []plan.Action {
 	claim := f.in.Claim(e.Claim)
-	patch := operation.RaiseRequest(claim, e.To, e.Withdraws)
+	patch := operation.RequestSize(claim, e.To)
 	if e.Attributes != nil {
 		plan.Set(patch, statefulset.AttributesPath, statefulset.AttributesOf(claim), *e.Attributes, "attributes")
 	}
@@ -51,7 +51,7 @@ func (f *Forecast) offlineExpansion(member *api.Member) []plan.Action {
 	var writes []plan.Action
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		writes = append(writes, operation.RaiseRequest(f.in.Claim(move.Claim), move.To, move.Withdraws).Actions()...)
+		writes = append(writes, operation.RequestSize(f.in.Claim(move.Claim), move.To).Actions()...)
 	}
 	return writes
 }

@@ -162,6 +162,10 @@ func traitsOfClaim(c *corev1.PersistentVolumeClaim) []string {
 	if class := statefulset.ClassOf(c); class != Class {
 		traits = append(traits, "class "+class)
 	}
+	if state := c.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; state != "" {
+		tried := c.Status.AllocatedResources[corev1.ResourceStorage]
+		traits = append(traits, fmt.Sprintf("%s to %s", state, &tried))
+	}
 	if asks, has := statefulset.AttributesOf(c), statefulset.CurrentAttributes(c); asks+has != "" {
 		traits = append(traits, fmt.Sprintf("attributes %q, has %q%s", asks, has, statefulset.ModifyWords(c)))
 	}
