@@ -155,6 +155,10 @@ var recordThefts = []theft{
 		func(s *thief) error { return s.writeRecord("web", api.KindCleanup, another, api.Cleaning) }, "cleanup-pod"},
 	{"write the record of a scaling on a StatefulSet that has opted in",
 		func(s *thief) error { return s.writeRecord("web", api.KindScale, another, api.Scaling) }, "scale-hooks"},
+	{"order a cleanup of the claims of a StatefulSet that has opted in", func(s *thief) error {
+		order := &api.Ledger{Count: 3, Orders: 1, Removing: &api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1}}
+		return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.LedgerAnnotation, order.Encode()))
+	}, "scale-hooks"},
 	{"have a failed cleanup, or a resize that a user requested, tried again by the annotation `drydock.dev/retry`", func(s *thief) error {
 		if err := s.annotateSet("web", api.RetryAnnotation); err != nil { // it has no request
 			return err
