@@ -293,7 +293,7 @@ func (w *randomWorld) cleanup() build.Option {
 			case s.Phase == api.Failed || s.Phase == api.Refused:
 				s.Request = "older"
 			case w.oneIn(2):
-				s.Generation = 4 // the set has changed since
+				s.Span = nil // its pods were not seen yet
 			case s.Phase == api.Succeeded:
 				w.nothingLeftover = true
 			}

@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -84,7 +85,7 @@ func (in Input) cancel(record *api.Cleanup, reason api.Reason, message string) p
 func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
 	next := operation.Fail(record, api.Failed, in.Now, reason, message+"; the remaining claims are kept")
 	next.Ordinals = nil
-	next.Request, next.Replicas, next.Generation = cleanup.Digest(in.Set), statefulset.Replicas(in.Set), in.Set.Status.ObservedGeneration
+	next.Request, next.Order = cleanup.Digest(in.Set), members.Ordered(in.Set)
 	return next
 }
 

@@ -162,7 +162,7 @@ func TestRetry(t *testing.T) {
 		"a failed cleanup is not repeated":                   on(web(f), one, replica(0)),
 		"the retry annotation is set":                        on(web(retry, f), one),
 		"a retry event arrives":                              retried(on(web(f), one)),
-		"the set was scaled since":                           on(web(failedCleanup(counted(2))), one),
+		"another is ordered since":                           on(web(failedCleanup(ofOrder(7))), one),
 		"the template has changed since":                     on(web(failedCleanup(digest("older"))), one),
 		"the claim is gone":                                  on(web(f), replica(0)),
 		"the claim is gone, and the retry annotation is set": on(web(retry, f), replica(0)),

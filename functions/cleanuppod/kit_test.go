@@ -137,13 +137,13 @@ func ledger(removing *api.Removal) build.Option {
 	return build.Annotation(api.LedgerAnnotation, l.Encode())
 }
 
-// withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and replica count.
+// withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and order.
 func withCleanup(phase api.Phase, options ...func(*api.Cleanup)) build.Option {
 	return build.Edit(func(set *appsv1.StatefulSet) {
 		record := &api.Cleanup{
 			Header: api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup, Phase: phase, Request: cleanup.Digest(set),
 				Attempt: 1, Set: api.SetRef{Name: set.Name, UID: set.UID}, Started: metav1.NewTime(build.Now.Add(-time.Minute))},
-			Replicas: statefulset.Replicas(set), Generation: set.Generation, Order: 1,
+			Order: 1,
 		}
 		for _, option := range options {
 			option(record)
@@ -196,7 +196,7 @@ func due(in time.Duration) func(*api.OrdinalStatus) {
 
 func digest(text string) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Request = text } }
 
-func counted(n int32) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Replicas = n } }
+func ofOrder(n int) func(*api.Cleanup) { return func(s *api.Cleanup) { s.Order = n } }
 
 // usedClaim returns a claim that a replica of web has used.
 func usedClaim(name string, options ...build.Option) *corev1.PersistentVolumeClaim {

@@ -20,7 +20,7 @@ func TestStartOfCleanup(t *testing.T) {
 		lots.Claims = append(lots.Claims, usedClaim("data-web-"+n))
 	}
 	check(t, map[string]Input{
-		"a scale-down has left a claim": on(web(settledRecord(3, counted(3))), usedClaim("data-web-0"), usedClaim("data-web-1"), replica(0)),
+		"a scale-down has left a claim": on(web(settledRecord(3)), usedClaim("data-web-0"), usedClaim("data-web-1"), replica(0)),
 		"with tracing":                  traced,
 		"two":                           on(web(settledRecord(1)), usedClaim("data-web-1"), usedClaim("data-web-3")),
 		"twelve":                        lots,

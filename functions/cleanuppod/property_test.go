@@ -68,7 +68,7 @@ func (c generator) document() build.Option {
 		options = append(options, digest("older"))
 	}
 	if c.in(5) {
-		options = append(options, counted(int32(c.IntN(4))))
+		options = append(options, ofOrder(c.IntN(4)))
 	}
 	if c.in(12) {
 		options = append(options, func(s *api.Cleanup) { s.Set.UID = "uid-2" })

@@ -10,10 +10,6 @@ import (
 // ordinals are accounted for.
 type Cleanup struct {
 	Header
-	// Replicas is the set's requested count when the record was written. A failed cleanup is retried when the count changes.
-	Replicas int32 `json:"replicas"`
-	// Generation is the set's generation that the StatefulSet controller had observed when the finished record was written.
-	Generation int64 `json:"generation,omitempty"`
 	// Order is the number of the order in the set's ledger that the latest successful cleanup has carried out.
 	Order int `json:"order,omitempty"`
 	// Ordinals are the ordinals that need attention: a cleanup pod has failed, or none may run.

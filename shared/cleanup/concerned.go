@@ -82,8 +82,8 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 		return false
 	case record.Order != members.Ordered(set):
 		return true
-	case record.Span == nil || record.Generation != set.Generation || record.Span.Start != statefulset.Start(set):
-		return true // a set that was scaled up and down again has the former count
+	case record.Span == nil || record.Span.Start != statefulset.Start(set):
+		return true
 	}
 	return record.Span.Start+int(min(set.Status.Replicas, statefulset.Replicas(set))) > record.Span.End
 }
