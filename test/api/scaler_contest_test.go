@@ -119,14 +119,16 @@ func TestContestedCountDeletesNoClaims(t *testing.T) {
 		}
 		return ""
 	})
-	var record *api.Cleanup
-	s.Eventually("cleanup-pod has looked at the smaller count", func() string {
+	s.Eventually("the smaller count was looked at", func() string {
 		ticks(t, s.drive, 1)
-		if record = s.Cleanup("web"); record == nil || record.Replicas != 1 {
-			return s.Set("web").Annotations[api.CleanupAnnotation]
+		set := s.Set("web")
+		if l := api.LoadLedger(set); l == nil || l.Generation != set.Generation || statefulset.Replicas(set) != 1 {
+			return fmt.Sprintf("the ledger is %+v", l)
 		}
 		return ""
 	})
+	ticks(t, s.drive, 2)
+	record := s.Cleanup("web")
 	if gone := s.Node.DeletedClaims(); len(gone) > 0 || record.Phase != api.Succeeded || record.Reason != api.CleanupReady {
 		t.Errorf("deleted claims %v; cleanup %s %s: %s", gone, record.Phase, record.Reason, record.Message)
 	}
