@@ -15,8 +15,8 @@ func TestOperatorThatIsPausedNoMoreKeepsClaims(t *testing.T) {
 	down := func(s *api.Sleep) { s.ScaledToZeroAt = operation.Moment(build.Now.Add(-time.Minute)) }
 	for name, sleep := range map[string]*api.Sleep{
 		"a user ended the pause in the morning": build.Sleep(api.Asleep, build.SleepStarted(9*time.Hour), build.AsleepFor(8*time.Hour)),
-		"a tool ends it in each of three rounds": build.Sleep(api.Stopping, build.SleepStarted(3*time.Minute), down, build.SleepRound(3),
-			build.SleepDue(time.Minute)),
+		"a tool ends it again after the second try": build.Sleep(api.Stopping, build.SleepStarted(3*time.Minute), down,
+			build.Step(api.StoppedAgain), build.SleepDue(time.Minute)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := web(build.ControlledBy("Elasticsearch", "main"), build.IdleTimeout("1h"), build.LastActivity(10*time.Hour),

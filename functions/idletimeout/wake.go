@@ -18,14 +18,32 @@ import (
 // failSleep wakes a set whose sleep failed.
 func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := sleep.Clone()
-	next.FailedAt, next.Reason = sleep.Phase, reason
+	next.FailedAt, next.Starts = sleep.Phase, 0
 	message = fmt.Sprintf("%s; the next sleep starts after %s at the earliest", message, idle.Backoff(next, in.Settings.SleepRetry))
 	next.Failure = &api.SleepFailure{Reason: reason, Message: message} // the set may have to wait, which has its own reason
 	return wake(in, group, m, next, reason, message)
 }
 
-// wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.
+// wake ends a sleep of a set that is needed or whose sleep failed. No other client has started it, so the count of starts begins again.
 func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
+	next := sleep.Clone()
+	next.Starts = 0
+	return beginWaking(in, group, m, next, reason, message)
+}
+
+// wakeStarted ends a sleep that another client has ended by starting the set.
+func wakeStarted(in Input, group idle.Group, m idle.Member, message string) plan.Plan {
+	next := m.Sleep.Clone()
+	next.Starts = idle.StartsWith(m.Sleep, in.Now)
+	message = fmt.Sprintf("%s; the next sleep starts after %s at the earliest", message, idle.Backoff(next, in.Settings.SleepRetry))
+	if next.Starts > 1 {
+		message += ". If a deployment tool applies replicas, remove them from its manifest, for example in Git"
+	}
+	return beginWaking(in, group, m, next, api.StartedByOthers, message)
+}
+
+// beginWaking restores the replicas and stores an activity in one write, so that the set does not fall asleep at once.
+func beginWaking(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := enterWaking(sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
@@ -51,7 +69,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 		setLastActivity(patch, m, in.Now)
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
-	warning := next.FailedAt != "" || reason == api.StartedByOthers
+	warning := next.FailedAt != "" || next.Starts > 0
 	// The Scaler comes first. If the sleep is Waking while its Scaler is still paused, the pause looks like the user's, and the
 	// sleep ends at zero.
 	actions := slices.Concat(resume, patch.Actions(), []plan.Action{operation.NoteOf(m.Set, next, warning)})
@@ -64,6 +82,7 @@ func enterWaking(sleep *api.Sleep, now time.Time, timeout time.Duration) *api.Sl
 	if sleep.Phase != api.Waking {
 		next.WakingAt = operation.Moment(now)
 	}
+	next.Step = ""
 	return next
 }
 
@@ -198,7 +217,7 @@ func retryStartLater(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
 
 // endReason returns StartedByOthers if another client woke the set, else Awake.
 func endReason(sleep *api.Sleep) api.Reason {
-	if sleep.Reason == api.StartedByOthers {
+	if sleep.Starts > 0 {
 		return api.StartedByOthers
 	}
 	return api.Awake
@@ -216,9 +235,6 @@ func endMessage(sleep *api.Sleep) string {
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
 	next.ScaledToZeroAt, next.Failure = nil, nil
-	if reason == api.Awake {
-		next.StartedBy, next.Starts = "", 0
-	}
 	announce := events.Scaled
 	if phase == api.Failed {
 		announce = events.OperationFailed

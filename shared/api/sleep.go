@@ -23,9 +23,9 @@ type Sleep struct {
 	StoppedOwner types.UID `json:"stoppedOwner,omitempty"`
 	// Probes is true if the activity probes of the group had to be asked before the sleep.
 	Probes bool `json:"probes,omitempty"`
-	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process scales the set up.
-	Round int `json:"round,omitempty"`
-	// ScaledToZeroAt is when this round scaled the set to zero, nil before.
+	// Step is how far the present phase has come, if that is not visible on the objects. Decisions read it; the reason is for people.
+	Step SleepStep `json:"step,omitempty"`
+	// ScaledToZeroAt is when Drydock last scaled the set to zero for this sleep, nil before.
 	ScaledToZeroAt *metav1.Time `json:"stopping,omitempty"`
 	// PodsGoneAt is when the last pod of the set was gone.
 	PodsGoneAt *metav1.Time `json:"quiesced,omitempty"`
@@ -42,12 +42,18 @@ type Sleep struct {
 	KeepMembers int32 `json:"keepMembers,omitempty"`
 	// TakenOver is true if the sleep stands for that of a former set, whose record the set was created with.
 	TakenOver bool `json:"takenOver,omitempty"`
-	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
-	Starts    int    `json:"starts,omitempty"`
-	StartedBy string `json:"startedBy,omitempty"`
+	// Starts counts the sleeps in a row that other clients ended by scaling the set up: those before this one, and also this one once it
+	// has ended in that way.
+	Starts int `json:"starts,omitempty"`
 	// OfFormer is true if the stored record has the UID of the set that a resize has replaced. Only that resize's record proves this.
 	OfFormer bool `json:"-"`
 }
+
+// SleepStep is a part of a sleep's phase.
+type SleepStep string
+
+// StoppedAgain means that the set was scaled to zero a second time, because its operator was late.
+const StoppedAgain SleepStep = "StoppedAgain"
 
 // SleepFailure is why a sleep failed.
 type SleepFailure struct {

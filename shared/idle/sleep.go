@@ -22,7 +22,7 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 			Operation: api.OperationID(set.UID, string(api.KindSleep), attempt),
 			Set:       api.SetRef{Name: set.Name, UID: set.UID}, Started: *operation.Moment(now), Trace: trace,
 		},
-		Replicas: statefulset.Replicas(set), Round: 1,
+		Replicas: statefulset.Replicas(set),
 	}
 }
 
@@ -111,8 +111,8 @@ func RefusedByOwner(sleep *api.Sleep) bool {
 
 var ownerReasons = []api.Reason{api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive, api.Rejected}
 
-// IsBackingOff reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
-// if the user requests a retry, or has changed the set since a refusal.
+// IsBackingOff reports whether the set backs off after a failed sleep, or after another client scaled the sleeping set up. It does not back
+// off if the user requests a retry, or has changed the set since a refusal.
 func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool {
 	sleep := m.Sleep
 	if m.RetryRequested || m.RefusalOutdated || sleep == nil || sleep.Finished == nil ||
@@ -123,17 +123,33 @@ func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool
 	if v.Request == RequestPaused && sleep.Request != RequestPaused {
 		failed = false // the user's pause does not wait because an automatic sleep failed
 	}
-	return failed || sleep.Reason == api.StartedByOthers && v.Request == RequestPaused
+	return failed || wasStarted(sleep)
 }
 
-// maxRest limits the back-off.
-const maxRest = 24 * time.Hour
+const (
+	// maxRest limits the back-off.
+	maxRest = 24 * time.Hour
+	// shortSleep is the time in which a deployment tool restores replicas. A user who starts the set the next morning is no such tool.
+	shortSleep = 2 * time.Hour
+)
 
-// Backoff returns how long a set backs off after the sleep. The time doubles with each consecutive sleep that the same field manager
-// ended by starting the set.
+// Backoff returns how long a set backs off after the sleep. The time doubles with each short sleep in a row that another client ended by
+// scaling the set up, so that Drydock and that client do not stop and start the set for ever.
 func Backoff(sleep *api.Sleep, retry time.Duration) time.Duration {
-	if sleep.Reason != api.StartedByOthers {
+	if !wasStarted(sleep) {
 		return retry
 	}
 	return operation.Backoff(retry, maxRest, sleep.Starts)
+}
+
+// wasStarted reports whether another client ended the sleep by scaling the set up. A refused sleep only remembers those before it.
+func wasStarted(sleep *api.Sleep) bool { return sleep.Starts > 0 && sleep.Phase != api.Refused }
+
+// StartsWith returns the count of starts after another client has ended the sleep by scaling the set up. A sleep that lasted begins a new
+// count.
+func StartsWith(sleep *api.Sleep, now time.Time) int {
+	if sleep.PodsGoneAt != nil && now.Sub(sleep.PodsGoneAt.Time) >= shortSleep {
+		return 1
+	}
+	return sleep.Starts + 1
 }

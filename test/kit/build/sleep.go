@@ -31,7 +31,7 @@ func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
 			Version: api.RecordVersion, Operation: SleepID, Kind: api.KindSleep, Phase: phase, Request: "idle", Attempt: 1,
 			Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(Now.Add(-time.Minute)),
 		},
-		Replicas: 3, Round: 1,
+		Replicas: 3,
 	}
 	for _, option := range options {
 		option(sleep)
@@ -102,8 +102,11 @@ func SleepDue(in time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Deadline = operation.Moment(Now.Add(in)) }
 }
 
-// SleepRound sets how often the sleep has scaled the set to zero.
-func SleepRound(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Round = n } }
+// Step sets how far the phase of the sleep has come.
+func Step(step api.SleepStep) func(*api.Sleep) { return func(s *api.Sleep) { s.Step = step } }
+
+// Starts sets how many sleeps in a row other clients have ended by scaling the set up.
+func Starts(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Starts = n } }
 
 // IdleTimeout sets the time without activity after which the set falls asleep.
 func IdleTimeout(timeout string) Option { return Annotation(api.IdleTimeoutAnnotation, timeout) }
