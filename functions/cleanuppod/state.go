@@ -14,9 +14,10 @@ func (in Input) isResizing() bool {
 }
 
 // isAsleep reports whether the set is asleep. Its replicas are then expected back, so their claims must be kept. The records show a
-// sleep even if another client removed the set's annotation.
+// sleep even if another client removed the set's annotation. A set that was restored from a backup of a sleeping one was not scaled down.
 func (in Input) isAsleep() bool {
-	return operation.Of(in.Set).Sleeping() || slices.Contains(in.Records, api.RoleSleep) || slices.Contains(in.Records, api.RoleOwner)
+	return operation.Of(in.Set).Sleeping() || api.FormerSleep(in.Set) != nil ||
+		slices.Contains(in.Records, api.RoleSleep) || slices.Contains(in.Records, api.RoleOwner)
 }
 
 // isScaling reports whether the set is being scaled and the scaling does not wait for this cleanup.

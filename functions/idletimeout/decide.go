@@ -73,7 +73,7 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Do(api.LinkInvalid, plan.Event(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
 			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete this ControllerRevision",
 				in.unreadableRecord(m)), UID: m.Set.UID}))
-	case in.lostSleep(m) != nil && (m.Former == nil || !statefulset.Managed(m.Set)): // it may come from a take-over that was interrupted
+	case in.lostSleep(m) != nil:
 		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
 		return in.endPauseOfLostSleep(m)
@@ -85,8 +85,6 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Noop(api.InProgress)
 	}
 	switch {
-	case m.Former != nil:
-		return takeOverFormer(in, m)
 	case m.RetentionToRestore() && in.isRejected(m):
 		return giveUpRetention(in, m)
 	case m.RetentionToRestore():

@@ -21,21 +21,6 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 	return sleep
 }
 
-// takeOverFormer stores a sleep of the set in place of that of the former set, so that the set wakes like any other. If the API server
-// rejects the ControllerRevision, the annotation alone has the count.
-func takeOverFormer(in Input, m idle.Member) plan.Plan {
-	sleep := m.TakeOverFormer(in.Now, in.Trace)
-	if sleep.Phase == api.Waking {
-		sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.ReadyTimeout))
-	}
-	var actions []plan.Action
-	if in.RejectedRecords[m.Set.Name] == "" {
-		actions = in.ensureRecord(m, sleep)
-	}
-	actions = append(actions, operation.Store(m.Set, sleep).Actions()...)
-	return plan.Do(sleep.Reason, append(actions, operation.NoteOf(m.Set, sleep, false))...)
-}
-
 // refuseSleep stores why a set is not put to sleep, and reports it once.
 func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
 	if reason == api.RequestInvalid && m.InvalidReported() {

@@ -15,9 +15,6 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 		m.Sleep.OwnerStops = true
 	}
 	sleep := m.Sleep
-	if in.UserPaused[m.Set.Name] {
-		return conclude(in, m, api.Succeeded, api.SetPaused, "a user has paused its Scaler, so the sleep of the former set is over")
-	}
 	if sleep.Phase != api.Waking {
 		ends := v.Awake || operation.Aborted(m.Set)
 		untouched := sleep.ScaledToZeroAt == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)

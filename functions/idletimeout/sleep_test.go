@@ -10,6 +10,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -493,6 +494,37 @@ func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestSleepOfAFormerSetDoesNotCount: a set was restored from a backup of a sleeping set, or created again with its annotations. Only its
+// users wake it, whatever needs it. Its own sleep would end.
+func TestSleepOfAFormerSetDoesNotCount(t *testing.T) {
+	for uid, wakes := range map[types.UID]bool{"uid-before": false, "uid-web": true} {
+		for name, row := range map[string][]build.Option{
+			"a visit":                  {build.AwakeFor(time.Hour)},
+			"a pause that is over":     {sleepOf(uid, build.SleepCause(idle.RequestPaused))},
+			"a wake-up that continues": {sleepOf(uid, build.SleepReason(api.DependencyFirst, ""),
+				func(s *api.Sleep) { s.Phase = api.Waking })},
+			"a Scaler that is paused":  {build.AwakeFor(time.Hour), build.Edit(func(s *appsv1.StatefulSet) { scaledByPilot(s) })},
+		} {
+			set := web(append([]build.Option{zero, sleepOf(uid)}, row...)...)
+			in := on(set)
+			if operation.Of(set).Scale != nil {
+				in = in.withScaler(true)
+			}
+			p := Decide(in)
+			if woken := build.StoredSleep(p); (woken != nil && woken.Phase == api.Waking) != wakes || !wakes && p.Kind == plan.KindDo {
+				t.Errorf("%s, record of %s: %s, want a wake-up: %t", name, uid, p, wakes)
+			}
+		}
+	}
+}
+
+// sleepOf stores the record of a sleep of the set with the UID.
+func sleepOf(uid types.UID, options ...func(*api.Sleep)) build.Option {
+	record := build.Sleep(api.Asleep, append([]func(*api.Sleep){build.AsleepFor(time.Hour)}, options...)...)
+	record.Set.UID = uid
+	return build.Annotation(api.SleepAnnotation, record.Encode())
 }
 
 // TestSleepOfAFastClockWakesWithActivity: a process whose clock was thirty days ahead has begun the sleep.

@@ -40,8 +40,6 @@ type Sleep struct {
 	// KeepMembers is how many members the set had before a sleep after which its owner's operator has not started all of them, or 0. Until
 	// it has, cleanup-pod keeps their claims.
 	KeepMembers int32 `json:"keepMembers,omitempty"`
-	// TakenOver is true if the sleep stands for that of a former set, whose record the set was created with.
-	TakenOver bool `json:"takenOver,omitempty"`
 	// Starts counts the sleeps in a row that other clients ended by scaling the set up: those before this one, and also this one once it
 	// has ended in that way.
 	Starts int `json:"starts,omitempty"`
@@ -88,13 +86,14 @@ func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	return sleep, nil
 }
 
-// LoadFormerSleep returns the unfinished sleep of a former set with the set's name, if the set has its record, or nil. A set that was
-// restored from a backup has such a record, and so has a set that was deleted and created again with its annotations.
-func LoadFormerSleep(set *appsv1.StatefulSet) *Sleep {
-	sleep := &Sleep{}
-	if len(set.Annotations[SleepAnnotation]) > longestSleep {
+// FormerSleep returns the unfinished sleep of a former set with the set's name, if the set has its record and stands at zero, or nil. A set
+// that was restored from a backup has such a record, and so has a set that was deleted and created again with its annotations. It is no
+// sleep of this set: its users start the set.
+func FormerSleep(set *appsv1.StatefulSet) *Sleep {
+	if len(set.Annotations[SleepAnnotation]) > longestSleep || set.Spec.Replicas == nil || *set.Spec.Replicas > 0 {
 		return nil
 	}
+	sleep := &Sleep{}
 	found, err := load(set, SleepAnnotation, sleep, KindSleep)
 	if !found || err != nil || sleep.Set.Name != set.Name || sleep.isOf(set) || !sleep.Active() {
 		return nil

@@ -36,7 +36,7 @@ func concerned(c operation.Change) bool {
 		return true
 	case !statefulset.Managed(set) || record.Active():
 		return record.Active()
-	case !statefulset.CleanupAsked(set) || c.Records.Busy(api.KindCleanup):
+	case !statefulset.CleanupAsked(set) || c.Records.Busy(api.KindCleanup) || api.FormerSleep(set) != nil:
 		return false
 	}
 	return unaccounted(set, record)

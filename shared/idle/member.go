@@ -25,9 +25,6 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
-	// Former is the sleep of a former set with this name, or nil. This set was created at zero with its record, and nothing has changed
-	// its spec since: it was restored from a backup, or replaced.
-	Former *api.Sleep
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
@@ -52,9 +49,6 @@ func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	m.Rules, m.Err = ParseRules(set)
 	m.RefusalOutdated = m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.RefusalDigest != "" && // older versions stored none
 		operation.RefusalOutdated(set, &m.Sleep.Header)
-	if asCreated := set.Generation <= 1 && statefulset.Replicas(set) == 0; asCreated && statefulset.Controller(set) == nil {
-		m.Former = api.LoadFormerSleep(set)
-	}
 	return m
 }
 
@@ -168,9 +162,9 @@ func (m Member) NeedsRenewal() bool {
 }
 
 // BeganInFuture reports whether a clock that was ahead has begun the set's active sleep. Each activity would be older than the sleep, and
-// wake nothing. A sleep that was taken over has begun with its set, by the clock of the API server.
+// wake nothing.
 func (m Member) BeganInFuture(now time.Time) bool {
-	return m.Sleep.Active() && !m.Sleep.TakenOver && m.Sleep.Started.After(now.Add(maxClockSkew))
+	return m.Sleep.Active() && m.Sleep.Started.After(now.Add(maxClockSkew))
 }
 
 // maxClockSkew is the difference of clocks that is not corrected.

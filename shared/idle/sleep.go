@@ -51,28 +51,6 @@ func (m Member) ReplicasAtWake() int32 {
 	return m.Rules.WakeReplicas
 }
 
-// TakeOverFormer returns a sleep of this set that stands for that of the former set. It begins with the set, so that each activity since
-// then wakes the set.
-func (m Member) TakeOverFormer(now time.Time, trace string) *api.Sleep {
-	request := RequestIdle
-	if m.Rules.Paused || m.Former.Request == RequestPaused { // a set that is no longer paused wakes
-		request = RequestPaused
-	}
-	sleep := NewSleep(m.Set, api.Asleep, request, 1, now, trace)
-	sleep.TakenOver, sleep.Started = true, *operation.Moment(m.Set.CreationTimestamp.Time)
-	sleep.Replicas = max(1, min(m.Former.Replicas, maxReplicas))
-	if m.Former.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
-		sleep.WhenScaled = m.Former.WhenScaled
-	}
-	sleep.ScaledToZeroAt, sleep.PodsGoneAt = operation.Moment(now), operation.Moment(now)
-	sleep.Reason, sleep.Message = api.FellAsleep, "it was created at zero with the record of a former set, which slept"
-	if m.Former.Phase == api.Waking {
-		sleep.Phase, sleep.WakingAt = api.Waking, operation.Moment(now)
-		sleep.Reason, sleep.Message = api.DependencyFirst, "it was created at zero with the record of a former set, which was waking up"
-	}
-	return sleep
-}
-
 // CanWake reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
 // another client scaled it to zero, or if it is being deleted. No other set waits for such a member.
 func (m Member) CanWake() bool {
@@ -83,8 +61,6 @@ func (m Member) CanWake() bool {
 		return true
 	case m.Sleep.Active():
 		return m.Sleep.Phase == api.Waking || !m.Rules.Paused
-	case m.Former != nil: // idle-timeout takes its sleep over
-		return !m.Rules.Paused
 	}
 	return m.ReplicasAtWake() > 0
 }

@@ -172,10 +172,13 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 		switch {
 		case member.SleepErr != nil:
 			return nil, member.SleepErr
-		case !canWakeUnpaused(set):
+		case !canWakeUnpaused(set) && formerCount(set) == 0:
 			return nil, o.cannotWake(set)
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
+		if count := formerCount(set); count > 0 {
+			plan.Set(patch, "/spec/replicas", 0, count, fmt.Sprintf("replicas 0 to %d", count))
+		}
 		stays = until
 		if member.Rules.AwakeUntil.After(until) {
 			stays = member.Rules.AwakeUntil // a longer time from before stays
@@ -193,6 +196,16 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(stays))
 	return o.waitFor(ctx, s, o.awake)
+}
+
+// formerCount returns the count before the sleep that is in the backup from which the set was restored, or 0. The functions do not start
+// such a set: only the rights of its user prove that the count is right.
+func formerCount(set *appsv1.StatefulSet) int32 {
+	former := api.FormerSleep(set)
+	if former == nil || statefulset.Controller(set) != nil || idle.MemberOf(set).HasScaler || set.DeletionTimestamp != nil {
+		return 0
+	}
+	return max(1, former.Replicas)
 }
 
 // canWakeUnpaused reports whether the set can wake when the command has removed the annotation drydock.dev/paused.
