@@ -79,7 +79,9 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return in.endPauseOfLostSleep(m)
 	}
 	if m.NeedsRenewal() { // also during a resize: its record proves that the sleep is one of this set, and the next resize replaces it
-		return plan.Do(api.StatusUpdated, operation.Store(m.Set, m.Sleep).Actions()...)
+		next := m.Sleep.Clone()
+		next.Set.UID = m.Set.UID
+		return plan.Do(api.StatusUpdated, operation.Store(m.Set, next).Actions()...)
 	}
 	if m.Busy {
 		return plan.Noop(api.InProgress)

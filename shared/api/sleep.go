@@ -43,8 +43,6 @@ type Sleep struct {
 	// Starts counts the sleeps in a row that other clients ended by scaling the set up: those before this one, and also this one once it
 	// has ended in that way.
 	Starts int `json:"starts,omitempty"`
-	// OfFormer is true if the stored record has the UID of the set that a resize has replaced. Only that resize's record proves this.
-	OfFormer bool `json:"-"`
 }
 
 // SleepStep is a part of a sleep's phase.
@@ -66,7 +64,7 @@ const longestSleep = 32 << 10
 const longestSleepText = 1500
 
 // LoadSleep returns the record of the set's latest sleep, with the rules of LoadResize. A finished sleep of the set that a resize has
-// replaced counts as one of this set.
+// replaced counts as one of this set: only the record of that resize proves this.
 func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	if text := set.Annotations[SleepAnnotation]; len(text) > longestSleep {
 		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has %d bytes, at most %d are read; remove it",
@@ -82,7 +80,6 @@ func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	case sleep.Active() || !sleep.isOfFormer(set):
 		return nil, nil
 	}
-	sleep.Set.UID, sleep.OfFormer = set.UID, true
 	return sleep, nil
 }
 

@@ -158,7 +158,7 @@ func (m Member) StartedAllMembers() bool {
 
 // NeedsRenewal reports whether the record of the latest sleep has to be stored with the UID of the set, because it keeps members.
 func (m Member) NeedsRenewal() bool {
-	return m.Sleep != nil && m.Sleep.OfFormer && m.Sleep.KeepMembers > 0
+	return m.Sleep != nil && m.Sleep.Set.UID != m.Set.UID && m.Sleep.KeepMembers > 0
 }
 
 // BeganInFuture reports whether a clock that was ahead has begun the set's active sleep. Each activity would be older than the sleep, and
