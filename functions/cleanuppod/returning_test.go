@@ -70,7 +70,7 @@ func TestSlowOperatorKeepsClaims(t *testing.T) {
 		"an activity ends the sleep while the operator stops members": {[]build.Option{build.Replicas(1), build.AwakeFor(time.Hour),
 			stopped(api.Stopping, func(s *api.Sleep) { s.PodsGoneAt = nil })}, time.Minute},
 		"the owner of the next sleep cannot be paused": {[]build.Option{build.Replicas(2),
-			stopped(api.Refused, func(s *api.Sleep) { s.Reason, s.KeepMembers = api.OwnerNotPausable, 3 })}, 0},
+			stopped(api.Refused, func(s *api.Sleep) { s.Step, s.Reason, s.KeepMembers = api.AwaitsOwner, api.OwnerNotPausable, 3 })}, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set, now := web(append([]build.Option{build.ControlledBy("Database", "main"), build.IdleTimeout("1h"),

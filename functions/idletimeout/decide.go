@@ -91,8 +91,10 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return giveUpRetention(in, m)
 	case m.RetentionToRestore():
 		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
+	case m.Err != nil && m.InvalidReported():
+		return plan.Noop(api.AlreadyRefused)
 	case m.Err != nil:
-		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
+		return refuseSleep(in, m, api.AwaitsCorrection, api.RequestInvalid, m.InvalidMessage())
 	case m.IsCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // the next sleep of an idle set replaces the record
 		return storeCorrection(m)
 	case m.BecameReadyLate():

@@ -22,12 +22,9 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 }
 
 // refuseSleep stores why a set is not put to sleep, and reports it once.
-func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	if reason == api.RequestInvalid && m.InvalidReported() {
-		return plan.Noop(api.AlreadyRefused)
-	}
+func refuseSleep(in Input, m idle.Member, step api.SleepStep, reason api.Reason, message string) plan.Plan {
 	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)
-	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
+	sleep.Step, sleep.Reason, sleep.Message, sleep.Finished = step, reason, message, operation.Moment(in.Now)
 	sleep.RefusalDigest = operation.RefusalDigest(m.Set)
 	if m.Sleep != nil {
 		sleep.ReadyAt = m.Sleep.ReadyAt // the set has been ready since then
@@ -42,8 +39,8 @@ func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) pla
 // storeCorrection stores that the cause of a refusal is gone, so that it no longer counts as a problem.
 func storeCorrection(m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
-	next.Reason, next.Message = api.CauseGone, "the annotations of the set are valid again"
-	if m.Sleep.Reason == api.ProbeFailed {
+	next.Step, next.Reason, next.Message = api.CauseRemoved, api.CauseGone, "the annotations of the set are valid again"
+	if m.Sleep.Step == api.AwaitsProbe {
 		next.Message = "the activity probe was removed"
 	}
 	return plan.Do(api.CauseGone, operation.Store(m.Set, next).Actions()...)

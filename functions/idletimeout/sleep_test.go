@@ -501,11 +501,11 @@ func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
 func TestSleepOfAFormerSetDoesNotCount(t *testing.T) {
 	for uid, wakes := range map[types.UID]bool{"uid-before": false, "uid-web": true} {
 		for name, row := range map[string][]build.Option{
-			"a visit":                  {build.AwakeFor(time.Hour)},
-			"a pause that is over":     {sleepOf(uid, build.SleepCause(idle.RequestPaused))},
+			"a visit":              {build.AwakeFor(time.Hour)},
+			"a pause that is over": {sleepOf(uid, build.SleepCause(idle.RequestPaused))},
 			"a wake-up that continues": {sleepOf(uid, build.SleepReason(api.DependencyFirst, ""),
 				func(s *api.Sleep) { s.Phase = api.Waking })},
-			"a Scaler that is paused":  {build.AwakeFor(time.Hour), build.Edit(func(s *appsv1.StatefulSet) { scaledByPilot(s) })},
+			"a Scaler that is paused": {build.AwakeFor(time.Hour), build.Edit(func(s *appsv1.StatefulSet) { scaledByPilot(s) })},
 		} {
 			set := web(append([]build.Option{zero, sleepOf(uid)}, row...)...)
 			in := on(set)

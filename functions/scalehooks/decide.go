@@ -106,14 +106,14 @@ func (w work) decideWithoutScaler() plan.Plan {
 	if w.record.Paused && statefulset.Replicas(w.Set) == 0 {
 		if w.record.Active() { // an active record would block every other operation of the set
 			next := w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling")
-			next.Adopts = true
+			next.Adopts, next.Scaler.UID = true, ""
 			return w.endScaling(next)
 		}
-		if w.record.Adopts && w.record.Reason == api.ScalerGone {
+		if w.record.Adopts && w.record.Scaler.UID == "" {
 			return plan.Noop(api.SetPaused)
 		}
 		next := w.record.Clone()
-		next.Adopts = true // the admission policies then let every client scale the set
+		next.Adopts, next.Scaler.UID = true, "" // the admission policies then let every client scale the set
 		next.Reason, next.Message = api.ScalerGone, "the Scaler was deleted while it was paused"
 		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}

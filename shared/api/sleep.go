@@ -48,8 +48,27 @@ type Sleep struct {
 // SleepStep is a part of a sleep's phase.
 type SleepStep string
 
-// StoppedAgain means that the set was scaled to zero a second time, because its operator was late.
-const StoppedAgain SleepStep = "StoppedAgain"
+// The steps of a stop, of a wake-up and of a refusal.
+const (
+	// StoppedAgain: the set was scaled to zero a second time, because its operator was late.
+	StoppedAgain SleepStep = "StoppedAgain"
+	// AwaitsDependency: the set is at zero until the sets that it depends on are ready.
+	AwaitsDependency SleepStep = "AwaitsDependency"
+	// AwaitsRetry: the set is at zero, because the API server rejected its replicas. The deadline is the time of the next try.
+	AwaitsRetry SleepStep = "AwaitsRetry"
+	// StartedForOwner: Drydock restored the replicas, because the operator that stopped the set did not.
+	StartedForOwner SleepStep = "StartedForOwner"
+	// AwaitsOwner: the sleep is refused until nothing about the owner prevents it. pause-owner judges that.
+	AwaitsOwner SleepStep = "AwaitsOwner"
+	// AwaitsAdmission: the same, and the API server rejected a write to the owner. It may accept a dry run of that write.
+	AwaitsAdmission SleepStep = "AwaitsAdmission"
+	// AwaitsCorrection: the sleep is refused until the annotations of the set are valid.
+	AwaitsCorrection SleepStep = "AwaitsCorrection"
+	// AwaitsProbe: the sleep is refused because an activity probe failed.
+	AwaitsProbe SleepStep = "AwaitsProbe"
+	// CauseRemoved: the cause of the refusal is gone, so the next sleep does not wait.
+	CauseRemoved SleepStep = "CauseRemoved"
+)
 
 // SleepFailure is why a sleep failed.
 type SleepFailure struct {

@@ -44,7 +44,7 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
-		HasScaler:      records.Scale != nil && records.Scale.Reason != api.ScalerGone,
+		HasScaler:      records.Scale != nil && records.Scale.Scaler.UID != "",
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
 	m.RefusalOutdated = m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.RefusalDigest != "" && // older versions stored none
@@ -177,7 +177,7 @@ func (m Member) BecameReadyLate() bool { return m.startsLate() && EnoughReady(m.
 // no longer.
 func (m Member) IsCorrected() bool {
 	return m.Err == nil && m.Sleep != nil && m.Sleep.Phase == api.Refused &&
-		(m.Sleep.Reason == api.RequestInvalid || m.Sleep.Reason == api.ProbeFailed && m.Rules.Probe == nil)
+		(m.Sleep.Step == api.AwaitsCorrection || m.Sleep.Step == api.AwaitsProbe && m.Rules.Probe == nil)
 }
 
 // lastUsed returns the last activity, or when the set became ready if that is later. So a slow start does not count as idle time.

@@ -2,7 +2,6 @@ package idle
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -82,10 +81,8 @@ func (m Member) InvalidReported() bool {
 // RefusedByOwner reports whether pause-owner refused the sleep because of an owner. The refusal stands until pause-owner stores that its
 // cause is gone.
 func RefusedByOwner(sleep *api.Sleep) bool {
-	return sleep != nil && sleep.Phase == api.Refused && slices.Contains(ownerReasons, sleep.Reason)
+	return sleep != nil && sleep.Phase == api.Refused && (sleep.Step == api.AwaitsOwner || sleep.Step == api.AwaitsAdmission)
 }
-
-var ownerReasons = []api.Reason{api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive, api.Rejected}
 
 // IsBackingOff reports whether the set backs off after a failed sleep, or after another client scaled the sleeping set up. It does not back
 // off if the user requests a retry, or has changed the set since a refusal.
@@ -95,7 +92,7 @@ func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool
 		!RefusedByOwner(sleep) && !operation.Within(now, sleep.Finished.Time, Backoff(sleep, retry)) {
 		return false
 	}
-	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid && sleep.Reason != api.CauseGone
+	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Step != api.AwaitsCorrection && sleep.Step != api.CauseRemoved
 	if v.Request == RequestPaused && sleep.Request != RequestPaused {
 		failed = false // the user's pause does not wait because an automatic sleep failed
 	}

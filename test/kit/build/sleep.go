@@ -82,14 +82,24 @@ func OriginalWhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) 
 	return func(s *api.Sleep) { s.WhenScaled = policy }
 }
 
-// Facts sets the reason and the message of the record.
+// SleepReason sets the reason and the message of the record, with the step that the functions write with that reason.
 func SleepReason(reason api.Reason, message string) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.Reason, s.Message = reason, message }
+	return func(s *api.Sleep) { s.Reason, s.Step, s.Message = reason, steps[reason], message }
 }
 
-// SleepEnded sets the reason of the end, and how long ago it was.
+// SleepEnded sets the reason of the end, with its step, and how long ago it was.
 func SleepEnded(reason api.Reason, ago time.Duration) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.Reason, s.Finished = reason, operation.Moment(Now.Add(-ago)) }
+	return func(s *api.Sleep) {
+		s.Reason, s.Step, s.Finished = reason, steps[reason], operation.Moment(Now.Add(-ago))
+	}
+}
+
+// steps has the step that the functions write with a reason.
+var steps = map[api.Reason]api.SleepStep{
+	api.DependencyFirst: api.AwaitsDependency, api.StartRefused: api.AwaitsRetry, api.OwnerAway: api.StartedForOwner,
+	api.RequestInvalid: api.AwaitsCorrection, api.ProbeFailed: api.AwaitsProbe, api.CauseGone: api.CauseRemoved,
+	api.OwnerNotPausable: api.AwaitsOwner, api.OwnerDeleting: api.AwaitsOwner, api.DeletesClaims: api.AwaitsOwner,
+	api.ScalerActive: api.AwaitsOwner, api.Rejected: api.AwaitsAdmission,
 }
 
 // ReadyFor sets how long the set has been ready.
