@@ -166,7 +166,7 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	until, stays := o.now().Add(o.awakeFor), time.Time{}
+	until, stays, starts := o.now().Add(o.awakeFor), time.Time{}, ""
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		member := o.memberOf(set)
 		switch {
@@ -176,7 +176,9 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 			return nil, o.cannotWake(set)
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
+		starts = "wakes up with the next event or tick"
 		if count := formerCount(set); count > 0 {
+			starts = fmt.Sprintf("starts with %s, as before the backup", text.Number(int(count), "replica", "replicas"))
 			plan.Set(patch, "/spec/replicas", 0, count, fmt.Sprintf("replicas 0 to %d", count))
 		}
 		stays = until
@@ -194,7 +196,7 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(stays))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s, and stays awake until %s\n", s.name, starts, idle.FormatTime(stays))
 	return o.waitFor(ctx, s, o.awake)
 }
 
