@@ -73,26 +73,28 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Do(api.LinkInvalid, plan.Event(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
 			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete this ControllerRevision",
 				in.unreadableRecord(m)), UID: m.Set.UID}))
-	case in.lostSleep(m) != nil && (m.Former == nil || !statefulset.Managed(m.Set)): // it may come from a take-over that was interrupted
+	case in.lostSleep(m) != nil:
 		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
 		return in.endPauseOfLostSleep(m)
 	}
 	if m.NeedsRenewal() { // also during a resize: its record proves that the sleep is one of this set, and the next resize replaces it
-		return plan.Do(api.StatusUpdated, operation.Store(m.Set, m.Sleep).Actions()...)
+		next := m.Sleep.Clone()
+		next.Set.UID = m.Set.UID
+		return plan.Do(api.StatusUpdated, operation.Store(m.Set, next).Actions()...)
 	}
 	if m.Busy {
 		return plan.Noop(api.InProgress)
 	}
 	switch {
-	case m.Former != nil:
-		return takeOverFormer(in, m)
 	case m.RetentionToRestore() && in.isRejected(m):
 		return giveUpRetention(in, m)
 	case m.RetentionToRestore():
 		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
+	case m.Err != nil && m.InvalidReported():
+		return plan.Noop(api.AlreadyRefused)
 	case m.Err != nil:
-		return refuseSleep(in, m, api.RequestInvalid, m.InvalidMessage())
+		return refuseSleep(in, m, api.AwaitsCorrection, api.RequestInvalid, m.InvalidMessage())
 	case m.IsCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // the next sleep of an idle set replaces the record
 		return storeCorrection(m)
 	case m.BecameReadyLate():

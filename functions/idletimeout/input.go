@@ -22,9 +22,6 @@ type Input struct {
 	Scalers map[string]*v1alpha1.Scaler // by the set that they scale
 	// Unrecorded holds the paused Scalers of sets that have the record of a sleep but lost the record of their Scaler. By set.
 	Unrecorded map[string]*v1alpha1.Scaler
-	// UserPaused has the sets whose Scaler a user has paused, if their sleep stands for that of a former set. Such a sleep does not end the
-	// pause.
-	UserPaused map[string]bool
 	Probes     map[string]ProbeResult // by set
 	Settings   api.Settings
 	// Trace is the traceparent of an operation that starts now. It is empty when tracing is off.

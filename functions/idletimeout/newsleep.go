@@ -10,40 +10,21 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// newSleep returns the record of a new sleep. It takes over the attempt and start counts of the previous sleep, and the whenScaled that is
-// not restored yet.
+// newSleep returns the record of a new sleep. It takes over the counts of the previous sleep, and the whenScaled that is not restored yet.
 func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
 	if m.Sleep == nil {
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
 	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
-	sleep.StartedBy, sleep.Starts, sleep.WhenScaled = m.Sleep.StartedBy, m.Sleep.Starts, m.Sleep.WhenScaled
+	sleep.Starts, sleep.WhenScaled = m.Sleep.Starts, m.Sleep.WhenScaled
 	sleep.StartsLate, sleep.KeepMembers = m.Sleep.StartsLate, m.Sleep.KeepMembers
 	return sleep
 }
 
-// takeOverFormer stores a sleep of the set in place of that of the former set, so that the set wakes like any other. If the API server
-// rejects the ControllerRevision, the annotation alone has the count.
-func takeOverFormer(in Input, m idle.Member) plan.Plan {
-	sleep := m.TakeOverFormer(in.Now, in.Trace)
-	if sleep.Phase == api.Waking {
-		sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.ReadyTimeout))
-	}
-	var actions []plan.Action
-	if in.RejectedRecords[m.Set.Name] == "" {
-		actions = in.ensureRecord(m, sleep)
-	}
-	actions = append(actions, operation.Store(m.Set, sleep).Actions()...)
-	return plan.Do(sleep.Reason, append(actions, operation.NoteOf(m.Set, sleep, false))...)
-}
-
 // refuseSleep stores why a set is not put to sleep, and reports it once.
-func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
-	if reason == api.RequestInvalid && m.InvalidReported() {
-		return plan.Noop(api.AlreadyRefused)
-	}
+func refuseSleep(in Input, m idle.Member, step api.SleepStep, reason api.Reason, message string) plan.Plan {
 	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)
-	sleep.Reason, sleep.Message, sleep.Finished = reason, message, operation.Moment(in.Now)
+	sleep.Step, sleep.Reason, sleep.Message, sleep.Finished = step, reason, message, operation.Moment(in.Now)
 	sleep.RefusalDigest = operation.RefusalDigest(m.Set)
 	if m.Sleep != nil {
 		sleep.ReadyAt = m.Sleep.ReadyAt // the set has been ready since then
@@ -58,8 +39,8 @@ func refuseSleep(in Input, m idle.Member, reason api.Reason, message string) pla
 // storeCorrection stores that the cause of a refusal is gone, so that it no longer counts as a problem.
 func storeCorrection(m idle.Member) plan.Plan {
 	next := m.Sleep.Clone()
-	next.Reason, next.Message = api.CauseGone, "the annotations of the set are valid again"
-	if m.Sleep.Reason == api.ProbeFailed {
+	next.Step, next.Reason, next.Message = api.CauseRemoved, api.CauseGone, "the annotations of the set are valid again"
+	if m.Sleep.Step == api.AwaitsProbe {
 		next.Message = "the activity probe was removed"
 	}
 	return plan.Do(api.CauseGone, operation.Store(m.Set, next).Actions()...)

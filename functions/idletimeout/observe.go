@@ -127,7 +127,7 @@ func (f *Function) representativeOf(ctx context.Context, namespace, group string
 // observeScalers reads the Scalers that the records of the group's sets name. A set whose Scaler is gone is scaled like a set
 // without one.
 func (f *Function) observeScalers(ctx context.Context, in *Input) error {
-	in.Scalers, in.UserPaused = map[string]*v1alpha1.Scaler{}, map[string]bool{}
+	in.Scalers = map[string]*v1alpha1.Scaler{}
 	for _, m := range in.Group {
 		record := operation.Of(m.Set).Scale
 		if record == nil || len(validation.IsDNS1123Subdomain(record.Scaler.Name)) > 0 {
@@ -140,7 +140,6 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 		}
 		if found && scaler.UID == record.Scaler.UID && scaler.DeletionTimestamp == nil && scaler.Spec.Target == m.Set.Name {
 			in.Scalers[m.Set.Name] = scaler
-			in.UserPaused[m.Set.Name] = in.isUserPaused(m, scaler)
 		}
 	}
 	return nil
@@ -176,14 +175,8 @@ func (f *Function) observeUnrecordedScalers(ctx context.Context, namespace strin
 		if in.hasSleptWith(m, scaler) {
 			in.Unrecorded[m.Set.Name] = scaler
 		}
-		in.UserPaused[m.Set.Name] = in.isUserPaused(m, scaler)
 	}
 	return nil
-}
-
-// isUserPaused reports whether a user has paused the Scaler of a set whose sleep stands for that of a former set.
-func (in Input) isUserPaused(m idle.Member, scaler *v1alpha1.Scaler) bool {
-	return m.Sleep.Active() && m.Sleep.TakenOver && scaler.Spec.Paused && !scale.MayBePausedBy(m.Sleep, scaler)
 }
 
 // hasSleptWith reports whether a sleep of the set may have paused the Scaler.

@@ -54,17 +54,17 @@ func handleProbes(in Input, group idle.Group) plan.Plan {
 		switch found, asked := in.Probes[m.Set.Name]; {
 		case !asked || in.isSkipped(m):
 		case found.Err != nil:
-			p := refuseSleep(in, m, api.ProbeFailed, fmt.Sprintf("activity probe %s failed: %v. The set stays awake; the next try is in %s",
-				m.Rules.Probe, found.Err, in.Settings.SleepRetry))
+			p := refuseSleep(in, m, api.AwaitsProbe, api.ProbeFailed, fmt.Sprintf("activity probe %s failed: %v. The set stays awake; the next "+
+				"try is in %s", m.Rules.Probe, found.Err, in.Settings.SleepRetry))
 			if m.Set.Name != in.Name {
 				p.Announce = ""
 			}
 			return p
 		case found.Active:
 			patch := plan.PatchOf(plan.StatefulSets, m.Set)
-			if failed := m.Sleep; failed != nil && failed.Phase == api.Refused && failed.Reason == api.ProbeFailed {
+			if failed := m.Sleep; failed != nil && failed.Phase == api.Refused && failed.Step == api.AwaitsProbe {
 				next := failed.Clone()
-				next.Reason, next.Message = api.CauseGone, "the activity probe answers again"
+				next.Step, next.Reason, next.Message = api.CauseRemoved, api.CauseGone, "the activity probe answers again"
 				patch = operation.Store(m.Set, next)
 			}
 			return plan.Do(api.ActivityNoted, setLastActivity(patch, m, in.Now).Actions()...)

@@ -18,7 +18,7 @@ func TestKeptMembersAreRenewedDuringTheResize(t *testing.T) {
 	})
 	late := build.Sleep(api.Failed, build.OwnerStops(), func(s *api.Sleep) { s.KeepMembers, s.Set.UID = 3, "uid-before" })
 	set := web(build.Replicas(2), build.Status(resize), build.Annotation(api.SleepAnnotation, late.Encode()))
-	if s, err := api.LoadSleep(set); err != nil || s == nil || !s.OfFormer {
+	if s, err := api.LoadSleep(set); err != nil || s == nil || s.Set.UID != "uid-before" {
 		t.Fatal(s, err)
 	}
 	p := Decide(on(set))

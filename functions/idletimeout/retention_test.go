@@ -14,16 +14,14 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestSleepEndsIfPolicyForbidsDelete: an admission policy forbids whenScaled Delete since the sleep began, or in the cluster of the
-// restored set. The set is awake and ready. Its owner stays paused until the sleep ends.
+// TestSleepEndsIfPolicyForbidsDelete: an admission policy forbids whenScaled Delete since the sleep began. The set is awake and
+// ready. Its owner stays paused until the sleep ends.
 func TestSleepEndsIfPolicyForbidsDelete(t *testing.T) {
 	waking := build.WithSleep(build.Sleep(api.Waking, justNow, build.ScaledDown(time.Hour), build.OriginalWhenScaled("Delete"),
 		build.SleepReason(api.WakingUp, "the set is needed")))
-	visited := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(time.Now().Add(time.Hour)))
 	for name, set := range map[string]*appsv1.StatefulSet{
 		"the policy came during the sleep": staleWeb(build.WhenScaled("Retain"), waking),
 		"a user aborts the sleep":          staleWeb(build.WhenScaled("Retain"), waking, abort),
-		"the set was restored":             staleWeb(restored("web", build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"), visited),
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, set)

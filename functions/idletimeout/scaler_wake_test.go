@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,44 @@ func TestUsersPauseDuringPlanningStays(t *testing.T) {
 			if a.Resource == plan.Scalers || strings.Contains(a.String(), "replicas") {
 				t.Errorf("%s: %s", name, a)
 			}
+		}
+	}
+}
+
+// TestEndedPauseOfScalerWakesTheSet: another client ends the pause of the Scaler while it scales the set to zero, so the set is needed. If
+// scale-hooks has not begun that scaling, the process that began the scale-down has ended before it wrote the pause: it is written then.
+func TestEndedPauseOfScalerWakesTheSet(t *testing.T) {
+	scaling := func(s *api.Scale) {
+		s.Phase, s.Previous, s.Target, s.Paused, s.PausedCount = api.PreScaling, 3, 0, true, 3
+		s.Started = *operation.Moment(build.Now.Add(-time.Minute))
+	}
+	for name, row := range map[string]struct {
+		change func(*api.Scale)
+		set    []build.Option
+		paused bool // before
+		wakes  bool
+		pauses bool
+	}{
+		"the pause stays":                      {scaling, nil, true, false, false},
+		"another client ends it":               {scaling, nil, false, true, false},
+		"another client ends it, and pods end": {scaling, []build.Option{zero, build.ReplicaCounts(2, 2)}, false, true, false},
+		"scale-hooks has not seen a pause":     {func(*api.Scale) {}, nil, false, false, true},
+		"scale-hooks obeyed an earlier pause": {func(s *api.Scale) {
+			scaling(s)
+			s.Phase, s.Started = api.Failed, *operation.Moment(build.Now.Add(-time.Hour))
+		}, nil, false, false, true},
+	} {
+		set := scaledByPilot(web(append(row.set, sleep(api.Stopping, due, build.ScaledDown(time.Minute)))...))
+		record, _ := api.LoadScale(set)
+		row.change(record)
+		p := Decide(on(build.With(set, build.Annotation(api.ScaleAnnotation, record.Encode()))).withScaler(row.paused))
+		next := build.StoredSleep(p)
+		wakes := next != nil && next.Phase == api.Waking && next.Reason == api.StartedByOthers && next.Starts == 1 && next.Replicas == 3
+		pauses := slices.ContainsFunc(p.Actions, func(a plan.Action) bool {
+			return a.Resource == plan.Scalers && slices.Contains(a.Words, "paused = true")
+		})
+		if wakes != row.wakes || pauses != row.pauses {
+			t.Errorf("%s: %s, %s", name, p, build.Words(next))
 		}
 	}
 }

@@ -23,7 +23,7 @@ func TestVisitWakesSetWhosePausedScalerWasDeleted(t *testing.T) {
 	if len(marked.Actions) != 1 {
 		t.Fatalf("scale-hooks notes nothing: %s", marked)
 	}
-	record.Reason = api.ScalerGone
+	record.Reason, record.Scaler.UID = api.ScalerGone, ""
 	set.Annotations[api.ScaleAnnotation] = record.Encode()
 	cluster := newCluster(t, set)
 	handle(t, cluster.function(build.SleepSettings()), newEvent(events.Wake, "1", time.Now(), aboutWeb))

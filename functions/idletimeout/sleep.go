@@ -15,9 +15,6 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 		m.Sleep.OwnerStops = true
 	}
 	sleep := m.Sleep
-	if in.UserPaused[m.Set.Name] {
-		return conclude(in, m, api.Succeeded, api.SetPaused, "a user has paused its Scaler, so the sleep of the former set is over")
-	}
 	if sleep.Phase != api.Waking {
 		ends := v.Awake || operation.Aborted(m.Set)
 		untouched := sleep.ScaledToZeroAt == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
@@ -43,17 +40,10 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 	return plan.Noop(api.NotOurPhase)
 }
 
-// handleAsleep handles a sleeping set that has no reason to wake. If the set has replicas, they come from an operator that was
-// late, or from another client that started the set.
+// handleAsleep handles a sleeping set that has no reason to wake, unless another client has started it.
 func handleAsleep(in Input, group idle.Group, m idle.Member) plan.Plan {
-	sleep, replicas := m.Sleep, statefulset.Replicas(m.Set)
-	if replicas == 0 {
+	if statefulset.Replicas(m.Set) == 0 {
 		return plan.Noop(api.StaysAsleep)
 	}
-	late := statefulset.Controller(m.Set) != nil && !sleep.OwnerStops && sleep.PodsGoneAt != nil &&
-		in.Now.Sub(sleep.PodsGoneAt.Time) < lateOwnerWrites
-	if late && sleep.Round < maxRounds {
-		return scaleDown(in, m, nextRound(sleep))
-	}
-	return handleStartedByOthers(in, group, m)
+	return handleStarted(in, group, m)
 }

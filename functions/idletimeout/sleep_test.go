@@ -10,6 +10,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -96,9 +97,11 @@ func TestStopping(t *testing.T) {
 // Invariants: I4.
 func TestReplicasRestoredByAnotherClient(t *testing.T) {
 	owned := build.ControlledBy("Database", "main")
-	again := func(round int) build.Option {
-		return sleep(api.Stopping, due, build.ScaledDown(30*time.Second), build.SleepRound(round))
+	stopping := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
+		return sleep(api.Stopping, append([]func(*api.Sleep){due, build.ScaledDown(ago)}, options...)...)
 	}
+	started := sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, 13*time.Minute),
+		build.Starts(1))
 	asleep := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
 		return sleep(api.Asleep, append([]func(*api.Sleep){build.AsleepFor(ago)}, options...)...)
 	}
@@ -106,23 +109,74 @@ func TestReplicasRestoredByAnotherClient(t *testing.T) {
 		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
 	}
 	check(t, map[string]Input{
-		"an operator restores replicas during the stop: second round with the original count": with(owned, again(1)),
-		"an operator restores replicas during the stop: third round":                          with(owned, again(2)),
-		"an operator restores replicas in every round: the sleep fails": with(
-			owned, again(3), replicasWrittenBy("redis-operator")),
-		"an operator restores replicas within a minute after the set fell asleep": with(owned, asleep(59*time.Second)),
-		"replicas appear after a minute: another client started the set":          with(owned, asleep(time.Minute)),
-		"an operator is late for the third time":                                  with(owned, asleep(time.Second, build.SleepRound(3))),
-		"a user starts the sleeping set":                                          with(asleep(time.Second), replicasWrittenBy("kubectl")),
+		"an operator is late: the set is scaled to zero once more, with the original count": with(owned, stopping(59*time.Second)),
+		"the operator of a set that fell asleep at once is late":                            with(owned, asleep(59*time.Second)),
+		"an operator writes a second time: another client started the set": with(
+			owned, stopping(time.Second, build.Step(api.StoppedAgain)), replicasWrittenBy("redis-operator")),
+		"replicas appear after a minute: another client started the set": with(owned, asleep(time.Minute)),
+		"a user starts the sleeping set":                                 with(asleep(time.Second), replicasWrittenBy("kubectl")),
+		"a deployment tool starts the set for the third time": with(
+			asleep(time.Minute, build.Starts(2)), replicasWrittenBy("argocd-controller")),
+		"a user starts a set whose pods are ending": with(stopping(time.Second)),
 		"the operator that stopped the set starts it": with(
 			owned, asleep(time.Second, build.OwnerStops())),
 		"a user starts the paused set": with(
 			build.Paused(), asleep(time.Hour, build.SleepCause(idle.RequestPaused))),
 		"a user started the paused set recently": with(
-			build.Paused(), sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, time.Minute))),
-		"a user started the paused set long ago": with(
-			build.Paused(), sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, 13*time.Minute))),
+			build.Paused(), sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, 12*time.Minute),
+				build.Starts(1))),
+		"a user started the paused set long ago": with(build.Paused(), started),
 	})
+}
+
+// TestTwoControllersDoNotFight: a deployment tool restores the replicas a minute after each scale-down. Each time, Drydock leaves the set
+// alone for twice as long. Without the tool, the set sleeps the whole time.
+func TestTwoControllersDoNotFight(t *testing.T) {
+	for name, row := range map[string]struct {
+		set    []build.Option
+		tool   bool
+		sleeps int
+	}{
+		"an idle set":               {nil, true, 8},
+		"a paused set":              {[]build.Option{build.Paused()}, true, 8},
+		"an idle set without tool":  {nil, false, 1},
+		"a paused set without tool": {[]build.Option{build.Paused()}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(append(row.set, build.IdleTimeout("10s"))...)}}
+			sleeps := 0
+			for end := s.now.Add(48 * time.Hour); s.now.Before(end); s.now = s.now.Add(time.Minute) {
+				switch sleep := s.sleepOf("web"); {
+				case sleep.Active() && sleep.Phase == api.Planned: // the work of pause-owner
+					consented := operation.Enter(sleep, api.Stopping, s.now, time.Hour)
+					build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
+					sleeps++
+				case row.tool && sleep.Active() && sleep.Phase == api.Asleep:
+					build.With(s.sets[0], build.Replicas(3), build.ReplicaCounts(3, 3))
+				}
+				s.step("web")
+			}
+			if sleeps != row.sleeps {
+				t.Errorf("the set was put to sleep %d times in two days, not %d:\n%s", sleeps, row.sleeps, strings.Join(s.log, "\n"))
+			}
+		})
+	}
+}
+
+// TestNeededSleepEndsTheCount: a sleep that ends because the set is needed begins a new count of starts by other clients.
+func TestNeededSleepEndsTheCount(t *testing.T) {
+	asleep := sleep(api.Asleep, build.AsleepFor(time.Minute), build.Starts(3))
+	for reason, set := range map[api.Reason]*appsv1.StatefulSet{
+		api.Awake:           web(zero, asleep, build.LastActivity(0)),
+		api.StartedByOthers: web(asleep),
+	} {
+		want := map[api.Reason]int{api.Awake: 0, api.StartedByOthers: 4}[reason]
+		s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
+		s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+		if ended := s.sleepOf("web"); ended.Phase != api.Succeeded || ended.Reason != reason || ended.Starts != want {
+			t.Errorf("%s: %s", reason, build.Words(ended))
+		}
+	}
 }
 
 // TestStartByAnotherClientDuringStopEndsSleep: the set wakes at once, as from sleep. Only replicas of a late operator are scaled down
@@ -212,7 +266,7 @@ func TestWaking(t *testing.T) {
 		"policy Delete is restored at the end":  with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Retain")),
 		"another client restored policy Delete": with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Delete")),
 		"another client started the set": with(
-			edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas")},
+			edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas"), build.Starts(1)},
 		),
 		"ready when the deadline passed": with(edits{late}),
 		"the set does not become ready in time": with(edits{late, build.OriginalWhenScaled("Delete")}, build.ReplicaCounts(3, 2),
@@ -440,6 +494,37 @@ func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestSleepOfAFormerSetDoesNotCount: a set was restored from a backup of a sleeping set, or created again with its annotations. Only its
+// users wake it, whatever needs it. Its own sleep would end.
+func TestSleepOfAFormerSetDoesNotCount(t *testing.T) {
+	for uid, wakes := range map[types.UID]bool{"uid-before": false, "uid-web": true} {
+		for name, row := range map[string][]build.Option{
+			"a visit":              {build.AwakeFor(time.Hour)},
+			"a pause that is over": {sleepOf(uid, build.SleepCause(idle.RequestPaused))},
+			"a wake-up that continues": {sleepOf(uid, build.SleepReason(api.DependencyFirst, ""),
+				func(s *api.Sleep) { s.Phase = api.Waking })},
+			"a Scaler that is paused": {build.AwakeFor(time.Hour), build.Edit(func(s *appsv1.StatefulSet) { scaledByPilot(s) })},
+		} {
+			set := web(append([]build.Option{zero, sleepOf(uid)}, row...)...)
+			in := on(set)
+			if operation.Of(set).Scale != nil {
+				in = in.withScaler(true)
+			}
+			p := Decide(in)
+			if woken := build.StoredSleep(p); (woken != nil && woken.Phase == api.Waking) != wakes || !wakes && p.Kind == plan.KindDo {
+				t.Errorf("%s, record of %s: %s, want a wake-up: %t", name, uid, p, wakes)
+			}
+		}
+	}
+}
+
+// sleepOf stores the record of a sleep of the set with the UID.
+func sleepOf(uid types.UID, options ...func(*api.Sleep)) build.Option {
+	record := build.Sleep(api.Asleep, append([]func(*api.Sleep){build.AsleepFor(time.Hour)}, options...)...)
+	record.Set.UID = uid
+	return build.Annotation(api.SleepAnnotation, record.Encode())
 }
 
 // TestSleepOfAFastClockWakesWithActivity: a process whose clock was thirty days ahead has begun the sleep.

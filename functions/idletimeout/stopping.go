@@ -15,13 +15,8 @@ import (
 	"drydock.dev/shared/text"
 )
 
-const (
-	// maxRounds limits how often a sleep scales a set to zero after another client restored its replicas.
-	maxRounds = 3
-	// lateOwnerWrites is how long after the set fell asleep a write may still come from an operator that read its resource before
-	// the pause.
-	lateOwnerWrites = time.Minute
-)
+// lateOwnerWrites is how long after the scale-down a write may still come from an operator that read its resource before the pause.
+const lateOwnerWrites = time.Minute
 
 // handleStopping scales the set to zero, or waits until its operator has done so.
 func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
@@ -48,13 +43,8 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return handleStoppingByScaler(in, group, m)
 	case replicas == 0 && scaled:
 		return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
-	case scaled && statefulset.Controller(m.Set) == nil: // no operator can be late, so another client started the set
-		return handleStartedByOthers(in, group, m)
-	case scaled && sleep.Round >= maxRounds:
-		return failSleep(in, group, m, countStarts(in, m), api.StartedByOthers, fmt.Sprintf("%s restored %d replicas %d times",
-			replicasWriter(m.Set), replicas, sleep.Round))
 	case scaled:
-		return scaleDown(in, m, nextRound(sleep))
+		return handleStarted(in, group, m)
 	}
 	next := sleep.Clone()
 	next.Replicas = replicas
@@ -77,24 +67,31 @@ func whyNotStopped(in Input, m idle.Member) string {
 // handleStoppingByScaler waits until the Scaler has scaled the set to zero.
 func handleStoppingByScaler(in Input, group idle.Group, m idle.Member) plan.Plan {
 	record := operation.Of(m.Set).Scale
+	paused := in.Scalers[m.Set.Name].Spec.Paused
+	obeyed := record.Paused && record.Target == 0 && !record.Started.Before(m.Sleep.ScaledToZeroAt)
 	switch {
-	case !in.Scalers[m.Set.Name].Spec.Paused && m.Sleep.Round >= maxRounds:
-		return failSleep(in, group, m, m.Sleep, api.StartedByOthers, fmt.Sprintf("another client ended the pause of Scaler %s %d times",
-			record.Scaler.Name, m.Sleep.Round))
-	case !in.Scalers[m.Set.Name].Spec.Paused: // another client ended the pause, or it was never written
-		return scaleDown(in, m, nextRound(m.Sleep))
+	case !paused && obeyed:
+		return wakeStarted(in, group, m, fmt.Sprintf("another client ended the pause of Scaler %s", record.Scaler.Name))
+	case !paused: // the process that began the scale-down has not written it
+		return scaleDown(in, m, m.Sleep.Clone())
 	case record.Phase == api.Failed:
 		return failSleep(in, group, m, m.Sleep, record.Reason, fmt.Sprintf("the scale-down to zero failed: %s", record.Message))
 	}
 	return plan.Wait(api.ScalingDown, "Scaler %s scales it to zero, %d replicas are left", record.Scaler.Name, m.Set.Status.Replicas)
 }
 
-// nextRound returns the sleep with another round. Its replica count is still the count from before the first round.
-func nextRound(sleep *api.Sleep) *api.Sleep {
-	next := sleep.Clone()
-	next.Round++
-	next.Phase, next.PodsGoneAt = api.Stopping, nil
-	return next
+// handleStarted handles a set that another client has scaled up during its sleep: it is needed. An operator that was just paused may have
+// written late, so a set with an operator is scaled to zero once more. Its count is still that from before the sleep.
+func handleStarted(in Input, group idle.Group, m idle.Member) plan.Plan {
+	sleep := m.Sleep
+	late := statefulset.Controller(m.Set) != nil && !sleep.OwnerStops && in.Scalers[m.Set.Name] == nil &&
+		sleep.ScaledToZeroAt != nil && in.Now.Sub(sleep.ScaledToZeroAt.Time) < lateOwnerWrites
+	if late && sleep.Step != api.StoppedAgain {
+		next := sleep.Clone()
+		next.Phase, next.PodsGoneAt, next.Step = api.Stopping, nil, api.StoppedAgain
+		return scaleDown(in, m, next)
+	}
+	return wakeStarted(in, group, m, fmt.Sprintf("%s scaled the set to %d replicas", replicasWriter(m.Set), statefulset.Replicas(m.Set)))
 }
 
 // scaleDown stores the replica count in the write that sets it to zero. The same write makes the set retain the claims of the

@@ -18,14 +18,32 @@ import (
 // failSleep wakes a set whose sleep failed.
 func failSleep(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := sleep.Clone()
-	next.FailedAt, next.Reason = sleep.Phase, reason
+	next.FailedAt, next.Starts = sleep.Phase, 0
 	message = fmt.Sprintf("%s; the next sleep starts after %s at the earliest", message, idle.Backoff(next, in.Settings.SleepRetry))
 	next.Failure = &api.SleepFailure{Reason: reason, Message: message} // the set may have to wait, which has its own reason
 	return wake(in, group, m, next, reason, message)
 }
 
-// wake ends a sleep. One write restores the replicas and sets the last activity, so that the set does not fall asleep at once.
+// wake ends a sleep of a set that is needed or whose sleep failed. No other client has started it, so the count of starts begins again.
 func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
+	next := sleep.Clone()
+	next.Starts = 0
+	return beginWaking(in, group, m, next, reason, message)
+}
+
+// wakeStarted ends a sleep that another client has ended by starting the set.
+func wakeStarted(in Input, group idle.Group, m idle.Member, message string) plan.Plan {
+	next := m.Sleep.Clone()
+	next.Starts = idle.StartsWith(m.Sleep, in.Now)
+	message = fmt.Sprintf("%s; the next sleep starts after %s at the earliest", message, idle.Backoff(next, in.Settings.SleepRetry))
+	if next.Starts > 1 {
+		message += ". If a deployment tool applies replicas, remove them from its manifest, for example in Git"
+	}
+	return beginWaking(in, group, m, next, api.StartedByOthers, message)
+}
+
+// beginWaking restores the replicas and stores an activity in one write, so that the set does not fall asleep at once.
+func beginWaking(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := enterWaking(sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
 	patch := plan.PatchOf(plan.StatefulSets, m.Set).Unannotate(api.AbortAnnotation)
@@ -41,7 +59,8 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 			resume = in.scale(patch, m, replicas) // the Scaler may be about to scale the set down
 		}
 	} else if first := unreadyDependency(group, m); first != "" && !next.OwnerStops {
-		next.Reason, next.Message = api.DependencyFirst, fmt.Sprintf("%s; the set waits until %s is ready", message, first)
+		next.Step, next.Reason = api.AwaitsDependency, api.DependencyFirst
+		next.Message = fmt.Sprintf("%s; the set waits until %s is ready", message, first)
 	} else if in.isRejected(m) && !next.OwnerStops {
 		return retryStartLater(in, m, next)
 	} else if !next.OwnerStops {
@@ -51,7 +70,7 @@ func wake(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason ap
 		setLastActivity(patch, m, in.Now)
 	}
 	patch.Annotate(api.SleepAnnotation, next.Encode())
-	warning := next.FailedAt != "" || reason == api.StartedByOthers
+	warning := next.FailedAt != "" || next.Starts > 0
 	// The Scaler comes first. If the sleep is Waking while its Scaler is still paused, the pause looks like the user's, and the
 	// sleep ends at zero.
 	actions := slices.Concat(resume, patch.Actions(), []plan.Action{operation.NoteOf(m.Set, next, warning)})
@@ -64,6 +83,7 @@ func enterWaking(sleep *api.Sleep, now time.Time, timeout time.Duration) *api.Sl
 	if sleep.Phase != api.Waking {
 		next.WakingAt = operation.Moment(now)
 	}
+	next.Step = ""
 	return next
 }
 
@@ -113,9 +133,9 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 	overdue := operation.Overdue(m.Sleep, in.Now)
 	switch {
 	case in.hasLostScaler(m):
-		return startReplicas(in, m, api.WakingUp, "its Scaler was deleted")
+		return startReplicas(in, m, "its Scaler was deleted")
 	case in.Scalers[m.Set.Name] != nil && scale.PausedByDrydock(in.Scalers[m.Set.Name]):
-		return startReplicas(in, m, api.WakingUp, "the pause of its Scaler came late")
+		return startReplicas(in, m, "the pause of its Scaler came late")
 	case scalerFailedToStart(m):
 		record := operation.Of(m.Set).Scale
 		return conclude(in, m, api.Failed, record.Reason,
@@ -138,7 +158,7 @@ func failNotReady(in Input, m idle.Member, wanted int32) plan.Plan {
 
 // isWaitingToStart reports whether Drydock has not restored the set's replicas yet.
 func isWaitingToStart(sleep *api.Sleep) bool {
-	return sleep.Reason == api.DependencyFirst || sleep.Reason == api.StartRefused
+	return sleep.Step == api.AwaitsDependency || sleep.Step == api.AwaitsRetry
 }
 
 // handleStart restores the replicas of a waking set that is at zero, as soon as the set may start. If the set's operator does not
@@ -148,48 +168,59 @@ func handleStart(in Input, group idle.Group, m idle.Member) plan.Plan {
 	switch {
 	case in.isRejected(m):
 		return retryStartLater(in, m, sleep)
-	case sleep.Reason == api.StartRefused && !overdue:
+	case sleep.Step == api.AwaitsRetry && !overdue:
 		return plan.Wait(api.StartRefused, "the API server rejected its replicas; the next try is at %s", idle.FormatTime(sleep.Deadline.Time))
-	case sleep.Reason == api.OwnerAway && !statefulset.AtZero(m.Set) && !overdue:
+	case sleep.Step == api.StartedForOwner && !statefulset.AtZero(m.Set) && !overdue:
 		return plan.Wait(api.ScalingDown, "its operator scales it to zero again")
-	case sleep.Reason == api.OwnerAway && sleep.OwnerProblem != "": // its operator obeys Drydock's stop
+	case sleep.Step == api.StartedForOwner && sleep.OwnerProblem != "": // its operator obeys Drydock's stop
 		return conclude(in, m, api.Failed, api.OwnerStays, sleep.OwnerProblem+". So its operator scaled the set to zero again")
-	case sleep.Reason == api.OwnerAway: // Drydock has started it once, so its operator is not away
+	case sleep.Step == api.StartedForOwner: // Drydock has started it once, so its operator is not away
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero again")
 	case sleep.OwnerStops && !overdue:
 		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready; its operator has to start them", wantedReplicas(sleep))
 	case sleep.OwnerStops:
-		return startReplicas(in, m, api.OwnerAway, fmt.Sprintf("its operator has not started it within %s, so Drydock restores its %d replicas. "+
+		return startForOwner(in, m, fmt.Sprintf("its operator has not started it within %s, so Drydock restores its %d replicas. "+
 			"Check the operator", in.Settings.ReadyTimeout, wantedReplicas(sleep)))
 	case first != "" && !overdue:
 		return plan.Wait(api.DependencyFirst, "%s is not ready yet", first)
 	}
-	return startReplicas(in, m, api.WakingUp, "the set is needed")
+	return startReplicas(in, m, "the set is needed")
 }
 
 // wantedReplicas returns the replica count from before the sleep, at least one.
 func wantedReplicas(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 
 // startReplicas restores the replicas of a waking set that is at zero.
-func startReplicas(in Input, m idle.Member, reason api.Reason, message string) plan.Plan {
+func startReplicas(in Input, m idle.Member, message string) plan.Plan {
 	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
-	next.Reason, next.Message = reason, message
+	next.Reason, next.Message = api.WakingUp, message
+	return startAs(in, m, next)
+}
+
+// startForOwner restores the replicas in place of the set's operator.
+func startForOwner(in Input, m idle.Member, message string) plan.Plan {
+	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
+	next.Step, next.Reason, next.Message = api.StartedForOwner, api.OwnerAway, message
+	p := startAs(in, m, next)
+	p.Actions = append(p.Actions, operation.NoteOf(m.Set, next, true))
+	return p
+}
+
+// startAs restores the replicas of a waking set that is at zero, and stores the record.
+func startAs(in Input, m idle.Member, next *api.Sleep) plan.Plan {
 	if in.Scalers[m.Set.Name] != nil {
 		next.OwnerStops = false // otherwise the Scaler would wait for the operator
 	}
 	patch := operation.Store(m.Set, next)
 	resume := in.scale(patch, m, wantedReplicas(m.Sleep))
-	actions := append(resume, patch.Actions()...) // the Scaler first, as in wake
-	if reason == api.OwnerAway {
-		actions = append(actions, operation.NoteOf(m.Set, next, true))
-	}
-	return plan.Do(reason, actions...).Then(events.WakeDecided, next.Operation)
+	actions := append(resume, patch.Actions()...) // the Scaler first, as in beginWaking
+	return plan.Do(next.Reason, actions...).Then(events.WakeDecided, next.Operation)
 }
 
 // retryStartLater keeps the sleep of a set whose replicas the API server rejected, and schedules the next try.
 func retryStartLater(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
 	next := enterWaking(sleep, in.Now, in.Settings.SleepRetry)
-	next.Reason = api.StartRefused
+	next.Step, next.Reason = api.AwaitsRetry, api.StartRefused
 	next.Message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; "+
 		"the next try is in %s", wantedReplicas(sleep), in.Rejected[m.Set.Name], in.Settings.SleepRetry)
 	patch := operation.Store(m.Set, next).Unannotate(api.AbortAnnotation)
@@ -198,7 +229,7 @@ func retryStartLater(in Input, m idle.Member, sleep *api.Sleep) plan.Plan {
 
 // endReason returns StartedByOthers if another client woke the set, else Awake.
 func endReason(sleep *api.Sleep) api.Reason {
-	if sleep.Reason == api.StartedByOthers {
+	if sleep.Starts > 0 {
 		return api.StartedByOthers
 	}
 	return api.Awake
@@ -215,10 +246,7 @@ func endMessage(sleep *api.Sleep) string {
 // conclude ends the sleep: it restores the retention policy, and announces the end so that pause-owner resumes the owner.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
-	next.ScaledToZeroAt, next.Failure = nil, nil
-	if reason == api.Awake {
-		next.StartedBy, next.Starts = "", 0
-	}
+	next.ScaledToZeroAt, next.Failure, next.Step = nil, nil, ""
 	announce := events.Scaled
 	if phase == api.Failed {
 		announce = events.OperationFailed

@@ -402,7 +402,7 @@ func TestReadyInTheSecondOfTheFailure(t *testing.T) {
 // TestRemovedProbeEndsRefusal: the sleep was refused because the probe failed. The user removes the probe; the set is in use.
 func TestRemovedProbeEndsRefusal(t *testing.T) {
 	refused := build.WithSleep(build.Sleep(api.Refused, func(s *api.Sleep) {
-		s.Reason, s.Finished = api.ProbeFailed, operation.Moment(build.Now.Add(-48*time.Hour))
+		s.Step, s.Reason, s.Finished = api.AwaitsProbe, api.ProbeFailed, operation.Moment(build.Now.Add(-48*time.Hour))
 	}))
 	set := web(refused, build.LastActivity(time.Minute), build.ReplicaCounts(3, 3))
 	p := Decide(on(set))
@@ -415,7 +415,8 @@ func TestRemovedProbeEndsRefusal(t *testing.T) {
 // which has nothing to do with the refusal.
 func TestReadinessKeepsRefusalOfSleep(t *testing.T) {
 	refused := build.Sleep(api.Refused, build.SleepStarted(time.Hour), func(s *api.Sleep) {
-		s.Reason, s.Message, s.Finished, s.StartsLate = api.OwnerNotPausable, "its operator cannot be paused", operation.Moment(build.Now), true
+		s.Step, s.Reason, s.Message = api.AwaitsOwner, api.OwnerNotPausable, "its operator cannot be paused"
+		s.Finished, s.StartsLate = operation.Moment(build.Now), true
 	})
 	p := Decide(on(web(build.WithSleep(refused))))
 	if s := build.StoredSleep(p); s == nil || s.Reason != api.OwnerNotPausable || s.StartsLate {

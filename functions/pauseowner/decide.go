@@ -124,13 +124,13 @@ func judgeRefusal(in Input, refused *api.Sleep) plan.Plan {
 		switch {
 		case p.Kind == plan.KindDo || p.Reason == api.AlreadyRefused:
 			return p
-		case (in.Untried || refused.Reason == api.Rejected) && refused.Finished != nil &&
+		case (in.Untried || refused.Step == api.AwaitsAdmission) && refused.Finished != nil &&
 			operation.Within(in.Now, refused.Finished.Time, in.Settings.SleepRetry):
 			return plan.Noop(api.AlreadyRefused)
 		}
 	}
 	next := refused.Clone()
-	next.Reason, next.Message = api.CauseGone, "nothing prevents the sleep any more"
+	next.Step, next.Reason, next.Message = api.CauseRemoved, api.CauseGone, "nothing prevents the sleep any more"
 	return plan.Do(api.CauseGone, operation.Store(in.Set, next).Actions()...)
 }
 

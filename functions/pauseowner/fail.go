@@ -24,7 +24,7 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 			return updateRefusal(in, record, reason, message)
 		}
 		next := operation.Fail(record, api.Refused, in.Now, reason, message)
-		next.OwnerStops, next.RefusalDigest = false, operation.RefusalDigest(in.Set)
+		next.OwnerStops, next.RefusalDigest, next.Step = false, operation.RefusalDigest(in.Set), stepOf(reason)
 		if record.OwnerStops || statefulset.Controller(in.Set) != nil && mayBeStopped(in) { // for this sleep or another set's
 			next.KeepMembers = max(record.KeepMembers, record.Replicas, statefulset.Replicas(in.Set))
 		}
@@ -34,13 +34,24 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 	return plan.Noop(api.NotOurPhase)
 }
 
+// stepOf returns what a refused sleep waits for. After any other refusal, idle-timeout tries it again by itself.
+func stepOf(reason api.Reason) api.SleepStep {
+	switch reason {
+	case api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive:
+		return api.AwaitsOwner
+	case api.Rejected:
+		return api.AwaitsAdmission
+	}
+	return ""
+}
+
 // updateRefusal stores the cause that a refused sleep has now. An Event reports only another reason.
 func updateRefusal(in Input, refused *api.Sleep, reason api.Reason, message string) plan.Plan {
 	if refused.Reason == reason && withoutFigures(refused.Message) == withoutFigures(message) {
 		return plan.Wait(api.AlreadyRefused, "%s", message)
 	}
 	next := refused.Clone()
-	next.Reason, next.Message = reason, message
+	next.Step, next.Reason, next.Message = stepOf(reason), reason, message
 	actions := operation.Store(in.Set, next).Actions()
 	if refused.Reason != reason {
 		actions = append(actions, operation.NoteOf(in.Set, next, true))

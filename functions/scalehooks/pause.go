@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -28,8 +27,7 @@ func (w work) isPauseLeft() bool {
 	if slept != nil && slept.UID == w.Set.UID {
 		return false
 	}
-	takenOver := idle.MemberOf(w.Set).Former != nil // idle-timeout continues that sleep
-	return scale.PausedByDrydock(w.scaler) && !operation.Of(w.Set).Sleeping() && !takenOver
+	return scale.PausedByDrydock(w.scaler) && !operation.Of(w.Set).Sleeping()
 }
 
 // endLeftPause ends a pause whose sleep no longer exists.

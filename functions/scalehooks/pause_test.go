@@ -31,6 +31,8 @@ func TestPause(t *testing.T) {
 		row{"the Scaler is deleted during the pause", observed(web(0, withRecord(api.Succeeded, pausedAtZero)))},
 		row{"the Scaler was deleted during the " +
 			"pause", observed(web(0, withRecord(api.Succeeded, pausedAtZero, func(s *api.Scale) { s.Adopts = true })))},
+		row{"the record says that the Scaler was deleted", observed(web(0, withRecord(api.Succeeded, pausedAtZero, ofScaler(""),
+			func(s *api.Scale) { s.Adopts = true })))},
 		row{"the Scaler was deleted, and the set has members again", observed(web(2, withRecord(api.Succeeded, pausedAtZero)))},
 		row{"another Scaler takes over the set", observed(web(0, withRecord(api.Succeeded, pausedAtZero, ofScaler("uid-before"))),
 			pilot(withoutCount))},

@@ -113,7 +113,7 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSame("sleep-v2.json", text, sleep.Encode())
-	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Round != 2 ||
+	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Step != StoppedAgain ||
 		sleep.Annotation() != SleepAnnotation {
 		t.Errorf("%+v", sleep)
 	}

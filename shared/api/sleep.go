@@ -23,9 +23,9 @@ type Sleep struct {
 	StoppedOwner types.UID `json:"stoppedOwner,omitempty"`
 	// Probes is true if the activity probes of the group had to be asked before the sleep.
 	Probes bool `json:"probes,omitempty"`
-	// Round counts how often this sleep has scaled the set to zero, from 1. It grows when another process scales the set up.
-	Round int `json:"round,omitempty"`
-	// ScaledToZeroAt is when this round scaled the set to zero, nil before.
+	// Step is how far the present phase has come, if that is not visible on the objects. Decisions read it; the reason is for people.
+	Step SleepStep `json:"step,omitempty"`
+	// ScaledToZeroAt is when Drydock last scaled the set to zero for this sleep, nil before.
 	ScaledToZeroAt *metav1.Time `json:"stopping,omitempty"`
 	// PodsGoneAt is when the last pod of the set was gone.
 	PodsGoneAt *metav1.Time `json:"quiesced,omitempty"`
@@ -40,14 +40,35 @@ type Sleep struct {
 	// KeepMembers is how many members the set had before a sleep after which its owner's operator has not started all of them, or 0. Until
 	// it has, cleanup-pod keeps their claims.
 	KeepMembers int32 `json:"keepMembers,omitempty"`
-	// TakenOver is true if the sleep stands for that of a former set, whose record the set was created with.
-	TakenOver bool `json:"takenOver,omitempty"`
-	// Starts counts the consecutive sleeps that the field manager StartedBy ended by scaling the set up.
-	Starts    int    `json:"starts,omitempty"`
-	StartedBy string `json:"startedBy,omitempty"`
-	// OfFormer is true if the stored record has the UID of the set that a resize has replaced. Only that resize's record proves this.
-	OfFormer bool `json:"-"`
+	// Starts counts the sleeps in a row that other clients ended by scaling the set up: those before this one, and also this one once it
+	// has ended in that way.
+	Starts int `json:"starts,omitempty"`
 }
+
+// SleepStep is a part of a sleep's phase.
+type SleepStep string
+
+// The steps of a stop, of a wake-up and of a refusal.
+const (
+	// StoppedAgain: the set was scaled to zero a second time, because its operator was late.
+	StoppedAgain SleepStep = "StoppedAgain"
+	// AwaitsDependency: the set is at zero until the sets that it depends on are ready.
+	AwaitsDependency SleepStep = "AwaitsDependency"
+	// AwaitsRetry: the set is at zero, because the API server rejected its replicas. The deadline is the time of the next try.
+	AwaitsRetry SleepStep = "AwaitsRetry"
+	// StartedForOwner: Drydock restored the replicas, because the operator that stopped the set did not.
+	StartedForOwner SleepStep = "StartedForOwner"
+	// AwaitsOwner: the sleep is refused until nothing about the owner prevents it. pause-owner judges that.
+	AwaitsOwner SleepStep = "AwaitsOwner"
+	// AwaitsAdmission: the same, and the API server rejected a write to the owner. It may accept a dry run of that write.
+	AwaitsAdmission SleepStep = "AwaitsAdmission"
+	// AwaitsCorrection: the sleep is refused until the annotations of the set are valid.
+	AwaitsCorrection SleepStep = "AwaitsCorrection"
+	// AwaitsProbe: the sleep is refused because an activity probe failed.
+	AwaitsProbe SleepStep = "AwaitsProbe"
+	// CauseRemoved: the cause of the refusal is gone, so the next sleep does not wait.
+	CauseRemoved SleepStep = "CauseRemoved"
+)
 
 // SleepFailure is why a sleep failed.
 type SleepFailure struct {
@@ -62,7 +83,7 @@ const longestSleep = 32 << 10
 const longestSleepText = 1500
 
 // LoadSleep returns the record of the set's latest sleep, with the rules of LoadResize. A finished sleep of the set that a resize has
-// replaced counts as one of this set.
+// replaced counts as one of this set: only the record of that resize proves this.
 func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	if text := set.Annotations[SleepAnnotation]; len(text) > longestSleep {
 		return nil, fmt.Errorf("annotation %s of StatefulSet %s/%s has %d bytes, at most %d are read; remove it",
@@ -78,17 +99,17 @@ func LoadSleep(set *appsv1.StatefulSet) (*Sleep, error) {
 	case sleep.Active() || !sleep.isOfFormer(set):
 		return nil, nil
 	}
-	sleep.Set.UID, sleep.OfFormer = set.UID, true
 	return sleep, nil
 }
 
-// LoadFormerSleep returns the unfinished sleep of a former set with the set's name, if the set has its record, or nil. A set that was
-// restored from a backup has such a record, and so has a set that was deleted and created again with its annotations.
-func LoadFormerSleep(set *appsv1.StatefulSet) *Sleep {
-	sleep := &Sleep{}
-	if len(set.Annotations[SleepAnnotation]) > longestSleep {
+// FormerSleep returns the unfinished sleep of a former set with the set's name, if the set has its record and stands at zero, or nil. A set
+// that was restored from a backup has such a record, and so has a set that was deleted and created again with its annotations. It is no
+// sleep of this set: its users start the set.
+func FormerSleep(set *appsv1.StatefulSet) *Sleep {
+	if len(set.Annotations[SleepAnnotation]) > longestSleep || set.Spec.Replicas == nil || *set.Spec.Replicas > 0 {
 		return nil
 	}
+	sleep := &Sleep{}
 	found, err := load(set, SleepAnnotation, sleep, KindSleep)
 	if !found || err != nil || sleep.Set.Name != set.Name || sleep.isOf(set) || !sleep.Active() {
 		return nil

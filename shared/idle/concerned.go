@@ -51,7 +51,7 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 // hasWork reports whether idle-timeout has work on a set without an active sleep.
 func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bool {
 	switch {
-	case m.RetentionToRestore(), m.Former != nil:
+	case m.RetentionToRestore():
 		return true
 	case m.Err != nil:
 		return !m.InvalidReported()

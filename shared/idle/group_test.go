@@ -478,7 +478,7 @@ func TestCycleCallsNoFunctionWithEachEvent(t *testing.T) {
 	web, db := inUse("web", "db"), inUse("db", "web")
 	m := *Group{MemberOf(web), MemberOf(db)}.InWakeOrder().Find("web")
 	refused := build.Sleep(api.Refused, func(s *api.Sleep) {
-		s.Reason, s.Message, s.Finished = api.RequestInvalid, m.InvalidMessage(), operation.Moment(build.Now)
+		s.Step, s.Reason, s.Message, s.Finished = api.AwaitsCorrection, api.RequestInvalid, m.InvalidMessage(), operation.Moment(build.Now)
 	})
 	web = build.With(web, build.WithSleep(refused))
 	change := operation.Change{Set: web, Records: operation.Of(web), Now: build.Now, Retry: time.Hour}

@@ -25,9 +25,6 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
-	// Former is the sleep of a former set with this name, or nil. This set was created at zero with its record, and nothing has changed
-	// its spec since: it was restored from a backup, or replaced.
-	Former *api.Sleep
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
@@ -47,14 +44,11 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
-		HasScaler:      records.Scale != nil && records.Scale.Reason != api.ScalerGone,
+		HasScaler:      records.Scale != nil && records.Scale.Scaler.UID != "",
 		RetryRequested: records.Retried(set) && !resize}
 	m.Rules, m.Err = ParseRules(set)
 	m.RefusalOutdated = m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.RefusalDigest != "" && // older versions stored none
 		operation.RefusalOutdated(set, &m.Sleep.Header)
-	if asCreated := set.Generation <= 1 && statefulset.Replicas(set) == 0; asCreated && statefulset.Controller(set) == nil {
-		m.Former = api.LoadFormerSleep(set)
-	}
 	return m
 }
 
@@ -164,13 +158,13 @@ func (m Member) StartedAllMembers() bool {
 
 // NeedsRenewal reports whether the record of the latest sleep has to be stored with the UID of the set, because it keeps members.
 func (m Member) NeedsRenewal() bool {
-	return m.Sleep != nil && m.Sleep.OfFormer && m.Sleep.KeepMembers > 0
+	return m.Sleep != nil && m.Sleep.Set.UID != m.Set.UID && m.Sleep.KeepMembers > 0
 }
 
 // BeganInFuture reports whether a clock that was ahead has begun the set's active sleep. Each activity would be older than the sleep, and
-// wake nothing. A sleep that was taken over has begun with its set, by the clock of the API server.
+// wake nothing.
 func (m Member) BeganInFuture(now time.Time) bool {
-	return m.Sleep.Active() && !m.Sleep.TakenOver && m.Sleep.Started.After(now.Add(maxClockSkew))
+	return m.Sleep.Active() && m.Sleep.Started.After(now.Add(maxClockSkew))
 }
 
 // maxClockSkew is the difference of clocks that is not corrected.
@@ -183,7 +177,7 @@ func (m Member) BecameReadyLate() bool { return m.startsLate() && EnoughReady(m.
 // no longer.
 func (m Member) IsCorrected() bool {
 	return m.Err == nil && m.Sleep != nil && m.Sleep.Phase == api.Refused &&
-		(m.Sleep.Reason == api.RequestInvalid || m.Sleep.Reason == api.ProbeFailed && m.Rules.Probe == nil)
+		(m.Sleep.Step == api.AwaitsCorrection || m.Sleep.Step == api.AwaitsProbe && m.Rules.Probe == nil)
 }
 
 // lastUsed returns the last activity, or when the set became ready if that is later. So a slow start does not count as idle time.

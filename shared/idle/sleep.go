@@ -2,7 +2,6 @@ package idle
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 			Operation: api.OperationID(set.UID, string(api.KindSleep), attempt),
 			Set:       api.SetRef{Name: set.Name, UID: set.UID}, Started: *operation.Moment(now), Trace: trace,
 		},
-		Replicas: statefulset.Replicas(set), Round: 1,
+		Replicas: statefulset.Replicas(set),
 	}
 }
 
@@ -51,28 +50,6 @@ func (m Member) ReplicasAtWake() int32 {
 	return m.Rules.WakeReplicas
 }
 
-// TakeOverFormer returns a sleep of this set that stands for that of the former set. It begins with the set, so that each activity since
-// then wakes the set.
-func (m Member) TakeOverFormer(now time.Time, trace string) *api.Sleep {
-	request := RequestIdle
-	if m.Rules.Paused || m.Former.Request == RequestPaused { // a set that is no longer paused wakes
-		request = RequestPaused
-	}
-	sleep := NewSleep(m.Set, api.Asleep, request, 1, now, trace)
-	sleep.TakenOver, sleep.Started = true, *operation.Moment(m.Set.CreationTimestamp.Time)
-	sleep.Replicas = max(1, min(m.Former.Replicas, maxReplicas))
-	if m.Former.WhenScaled == appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
-		sleep.WhenScaled = m.Former.WhenScaled
-	}
-	sleep.ScaledToZeroAt, sleep.PodsGoneAt = operation.Moment(now), operation.Moment(now)
-	sleep.Reason, sleep.Message = api.FellAsleep, "it was created at zero with the record of a former set, which slept"
-	if m.Former.Phase == api.Waking {
-		sleep.Phase, sleep.WakingAt = api.Waking, operation.Moment(now)
-		sleep.Reason, sleep.Message = api.DependencyFirst, "it was created at zero with the record of a former set, which was waking up"
-	}
-	return sleep
-}
-
 // CanWake reports whether the set has replicas, or Drydock restores them when the set is needed. It does not wake if it is paused, or
 // another client scaled it to zero, or if it is being deleted. No other set waits for such a member.
 func (m Member) CanWake() bool {
@@ -83,8 +60,6 @@ func (m Member) CanWake() bool {
 		return true
 	case m.Sleep.Active():
 		return m.Sleep.Phase == api.Waking || !m.Rules.Paused
-	case m.Former != nil: // idle-timeout takes its sleep over
-		return !m.Rules.Paused
 	}
 	return m.ReplicasAtWake() > 0
 }
@@ -106,34 +81,48 @@ func (m Member) InvalidReported() bool {
 // RefusedByOwner reports whether pause-owner refused the sleep because of an owner. The refusal stands until pause-owner stores that its
 // cause is gone.
 func RefusedByOwner(sleep *api.Sleep) bool {
-	return sleep != nil && sleep.Phase == api.Refused && slices.Contains(ownerReasons, sleep.Reason)
+	return sleep != nil && sleep.Phase == api.Refused && (sleep.Step == api.AwaitsOwner || sleep.Step == api.AwaitsAdmission)
 }
 
-var ownerReasons = []api.Reason{api.OwnerNotPausable, api.OwnerDeleting, api.DeletesClaims, api.ScalerActive, api.Rejected}
-
-// IsBackingOff reports whether the set backs off after a failed sleep, or after another client started the paused set. It does not back off
-// if the user requests a retry, or has changed the set since a refusal.
+// IsBackingOff reports whether the set backs off after a failed sleep, or after another client scaled the sleeping set up. It does not back
+// off if the user requests a retry, or has changed the set since a refusal.
 func (m Member) IsBackingOff(v Verdict, now time.Time, retry time.Duration) bool {
 	sleep := m.Sleep
 	if m.RetryRequested || m.RefusalOutdated || sleep == nil || sleep.Finished == nil ||
 		!RefusedByOwner(sleep) && !operation.Within(now, sleep.Finished.Time, Backoff(sleep, retry)) {
 		return false
 	}
-	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Reason != api.RequestInvalid && sleep.Reason != api.CauseGone
+	failed := sleep.Phase == api.Failed || sleep.Phase == api.Refused && sleep.Step != api.AwaitsCorrection && sleep.Step != api.CauseRemoved
 	if v.Request == RequestPaused && sleep.Request != RequestPaused {
 		failed = false // the user's pause does not wait because an automatic sleep failed
 	}
-	return failed || sleep.Reason == api.StartedByOthers && v.Request == RequestPaused
+	return failed || wasStarted(sleep)
 }
 
-// maxRest limits the back-off.
-const maxRest = 24 * time.Hour
+const (
+	// maxRest limits the back-off.
+	maxRest = 24 * time.Hour
+	// shortSleep is the time in which a deployment tool restores replicas. A user who starts the set the next morning is no such tool.
+	shortSleep = 2 * time.Hour
+)
 
-// Backoff returns how long a set backs off after the sleep. The time doubles with each consecutive sleep that the same field manager
-// ended by starting the set.
+// Backoff returns how long a set backs off after the sleep. The time doubles with each short sleep in a row that another client ended by
+// scaling the set up, so that Drydock and that client do not stop and start the set for ever.
 func Backoff(sleep *api.Sleep, retry time.Duration) time.Duration {
-	if sleep.Reason != api.StartedByOthers {
+	if !wasStarted(sleep) {
 		return retry
 	}
 	return operation.Backoff(retry, maxRest, sleep.Starts)
+}
+
+// wasStarted reports whether another client ended the sleep by scaling the set up. A refused sleep only remembers those before it.
+func wasStarted(sleep *api.Sleep) bool { return sleep.Starts > 0 && sleep.Phase != api.Refused }
+
+// StartsWith returns the count of starts after another client has ended the sleep by scaling the set up. A sleep that lasted begins a new
+// count.
+func StartsWith(sleep *api.Sleep, now time.Time) int {
+	if sleep.PodsGoneAt != nil && now.Sub(sleep.PodsGoneAt.Time) >= shortSleep {
+		return 1
+	}
+	return sleep.Starts + 1
 }

@@ -24,7 +24,7 @@ func TestNewSleep(t *testing.T) {
 	want := &api.Sleep{
 		Header: api.Header{Version: api.RecordVersion, Operation: sleep.Operation, Kind: api.KindSleep, Phase: api.Planned, Request: "asked",
 			Attempt: 4, Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now), Trace: "00-trace"},
-		Replicas: 3, Round: 1,
+		Replicas: 3,
 	}
 	if diff := cmp.Diff(want, sleep); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -74,30 +74,67 @@ func TestMessageIsReportedOnce(t *testing.T) {
 func TestBackOff(t *testing.T) {
 	const retry = 13 * time.Minute
 	within, over := 13*time.Minute-time.Second, 13*time.Minute
+	started := func(n int, ago time.Duration) *api.Sleep {
+		return build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, ago), build.Starts(n))
+	}
 	for name, row := range map[string]struct {
 		sleep   *api.Sleep
 		request string
 		want    bool
 	}{
-		"it never slept":                        {nil, RequestIdle, false},
-		"it sleeps":                             {build.Sleep(api.Asleep), RequestIdle, false},
-		"it failed":                             {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, within)), RequestIdle, true},
-		"it failed long ago":                    {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, over)), RequestIdle, false},
-		"its probe failed recently":             {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, within)), RequestIdle, true},
-		"its probe failed long ago":             {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, over)), RequestIdle, false},
-		"its owner refused a sleep long ago":    {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, over)), RequestIdle, true},
-		"its owner refused a sleep recently":    {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, within)), RequestIdle, true},
-		"an invalid annotation was corrected":   {build.Sleep(api.Refused, build.SleepEnded(api.RequestInvalid, 0)), RequestIdle, false},
-		"it woke because it was needed":         {build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, 0)), RequestIdle, false},
-		"another client started it":             {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, 0)), RequestIdle, false},
-		"another client started the paused set": {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, within)), RequestPaused, true},
-		"another client started the paused set long ago": {build.Sleep(api.Succeeded, build.SleepEnded(api.StartedByOthers, over)), RequestPaused,
-			false},
+		"it never slept":                      {nil, RequestIdle, false},
+		"it sleeps":                           {build.Sleep(api.Asleep), RequestIdle, false},
+		"it failed":                           {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, within)), RequestIdle, true},
+		"it failed long ago":                  {build.Sleep(api.Failed, build.SleepEnded(api.Aborted, over)), RequestIdle, false},
+		"its probe failed recently":           {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, within)), RequestIdle, true},
+		"its probe failed long ago":           {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, over)), RequestIdle, false},
+		"its owner refused a sleep long ago":  {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, over)), RequestIdle, true},
+		"its owner refused a sleep recently":  {build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, within)), RequestIdle, true},
+		"an invalid annotation was corrected": {build.Sleep(api.Refused, build.SleepEnded(api.RequestInvalid, 0)), RequestIdle, false},
+		"it woke because it was needed":       {build.Sleep(api.Succeeded, build.SleepEnded(api.Awake, 0)), RequestIdle, false},
+		"another client started it":           {started(1, within), RequestIdle, true},
+		"another client started it long ago":  {started(1, over), RequestIdle, false},
+		"another client started it twice":     {started(2, over), RequestIdle, true},
+		"a paused set was started":            {started(1, within), RequestPaused, true},
+		"a paused set was started long ago":   {started(1, over), RequestPaused, false},
+		"it was corrected after a start by another client": {build.Sleep(api.Refused, build.SleepEnded(api.CauseGone, 0),
+			build.Starts(3)), RequestIdle, false},
+		"its probe failed after such a start": {build.Sleep(api.Refused, build.SleepEnded(api.ProbeFailed, over),
+			build.Starts(3)), RequestIdle, false},
 		"the record has no end time": {build.Sleep(api.Failed), RequestIdle, false},
 	} {
 		m := Member{Set: build.Set("web"), Sleep: row.sleep}
 		if got := m.IsBackingOff(Verdict{Request: row.request}, build.Now, retry); got != row.want {
 			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
+// TestStartsByOtherClients: each short sleep that another client ends by scaling the set up doubles the wait before the next one, up to a
+// day. A sleep that lasted begins a new count.
+func TestStartsByOtherClients(t *testing.T) {
+	const retry = 13 * time.Minute
+	for name, row := range map[string]struct {
+		before int
+		sleep  func(*api.Sleep)
+		starts int
+		wait   time.Duration
+	}{
+		"the first time":                   {0, build.AsleepFor(time.Minute), 1, retry},
+		"again":                            {1, build.AsleepFor(time.Minute), 2, 2 * retry},
+		"a third time":                     {2, build.AsleepFor(time.Minute), 3, 4 * retry},
+		"many times":                       {1000, build.AsleepFor(time.Minute), 1001, 24 * time.Hour},
+		"while its pods were ending":       {1, build.ScaledDown(time.Minute), 2, 2 * retry},
+		"just before the sleep has lasted": {4, build.AsleepFor(2*time.Hour - time.Second), 5, 16 * retry},
+		"after a sleep that lasted, for instance the next morning": {4, build.AsleepFor(2 * time.Hour), 1, retry},
+	} {
+		sleep := build.Sleep(api.Asleep, row.sleep, build.Starts(row.before))
+		next := sleep.Clone()
+		if next.Starts = StartsWith(sleep, build.Now); next.Starts != row.starts {
+			t.Errorf("%s: %d starts, not %d", name, next.Starts, row.starts)
+		}
+		if wait := Backoff(next, retry); wait != row.wait {
+			t.Errorf("%s: it waits for %s, not %s", name, wait, row.wait)
 		}
 	}
 }

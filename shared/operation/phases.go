@@ -85,7 +85,7 @@ var States = []State{
 	{Kind: api.KindSleep, Phase: api.Stopping, By: api.IdleTimeout,
 		Means: "the owner consents; the set is scaled to zero",
 		Next:  phases{api.Asleep, api.Waking, api.Succeeded}},
-	{Kind: api.KindSleep, Phase: api.Asleep, First: true, By: api.IdleTimeout,
+	{Kind: api.KindSleep, Phase: api.Asleep, By: api.IdleTimeout,
 		Means: "the set has no replicas; there is no deadline", Next: phases{api.Waking, api.Stopping, api.Succeeded}},
 	{Kind: api.KindSleep, Phase: api.Waking, First: true, By: api.IdleTimeout,
 		Means: "the set gets its replicas back and becomes ready",

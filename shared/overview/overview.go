@@ -75,12 +75,14 @@ type Facts struct {
 	member      idle.Member
 	operations  []Operation
 	deadLetters int
+	restored    bool // it has the sleep of a former set, and stands at zero
 }
 
 // FactsOf returns the facts of a set.
 func FactsOf(set *appsv1.StatefulSet) Facts {
 	records := operation.Of(set)
-	return Facts{idle.NewMember(set, records), operationsOf(records), deadLettersOf(set)}
+	return Facts{idle.NewMember(set, records), operationsOf(records), deadLettersOf(set),
+		api.FormerSleep(set) != nil}
 }
 
 // Reduced returns the facts without the set's other fields. A process that remembers all sets of the cluster must not depend on their size.
@@ -145,6 +147,8 @@ func setOf(m idle.Member, f Facts, verdict idle.Verdict) Set {
 		s.State, s.Why = AtZero, "another client scaled it to zero"
 		if m.CanWake() {
 			s.Why = "it was created or left at zero, and wakes when it is needed"
+		} else if f.restored {
+			s.Why = "it was restored, or created again, while it slept. To start it, run kubectl drydock wake"
 		}
 	case sleep != nil && sleep.ReadyAt != nil:
 		s.Since = sleep.ReadyAt

@@ -117,3 +117,15 @@ func TestListSaysThatInvalidDependenciesKeepTheGroupAwake(t *testing.T) {
 		}
 	}
 }
+
+// TestListSaysHowToStartARestoredSet: a backup was made while the set slept. No function starts it.
+func TestListSaysHowToStartARestoredSet(t *testing.T) {
+	for uid, why := range map[types.UID]string{"uid-before": "kubectl drydock wake", "uid-web": "when it is needed"} {
+		record := build.Sleep(api.Asleep, build.SleepReason(api.FellAsleep, "it wakes when it is needed"))
+		record.Set.UID = uid
+		set := build.Set("web", build.Replicas(0), build.Annotation(api.SleepAnnotation, record.Encode()))
+		if listed := New([]Facts{FactsOf(set).Reduced()}, build.Now).Sets; !strings.Contains(listed[0].Why, why) {
+			t.Errorf("record of %s: %s", uid, listed[0].Why)
+		}
+	}
+}

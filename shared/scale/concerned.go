@@ -107,38 +107,7 @@ func older(a, b *v1alpha1.Scaler) bool {
 
 // MayBePausedBy reports whether the sleep may have paused the Scaler. A Scaler that is newer than the sleep was paused by a user.
 func MayBePausedBy(sleep *api.Sleep, scaler *v1alpha1.Scaler) bool {
-	switch {
-	case sleep.Started.Before(&scaler.CreationTimestamp):
-		return false
-	case sleep.TakenOver:
-		return mayBePausedForFormer(scaler)
-	}
-	return PausedByDrydock(scaler)
-}
-
-// mayBePausedForFormer reports whether the sleep of a former set may have paused the Scaler. Any client that may create the set can forge
-// that sleep, so it does not stand for every pause: the Scaler must have been created or restored with the pause, or Drydock must have
-// paused it. Zero replicas stop the set for good.
-func mayBePausedForFormer(scaler *v1alpha1.Scaler) bool {
-	wants := scaler.Spec.Replicas == nil || *scaler.Spec.Replicas > 0
-	return wants && (scaler.Generation <= 1 || createdPaused(scaler))
-}
-
-// createdPaused reports whether only the Scaler's creation, and Drydock, wrote its present spec.paused. Only a client that may write
-// Scalers can pretend that.
-func createdPaused(scaler *v1alpha1.Scaler) bool {
-	wrote := false
-	for _, entry := range scaler.ManagedFields {
-		early := entry.Time == nil || !entry.Time.After(scaler.CreationTimestamp.Time)
-		switch {
-		case !wrotePaused(entry):
-		case early || entry.Manager == api.FieldManager:
-			wrote = true
-		default:
-			return false
-		}
-	}
-	return wrote
+	return !sleep.Started.Before(&scaler.CreationTimestamp) && PausedByDrydock(scaler)
 }
 
 // PausedByDrydock reports whether the Scaler is paused and Drydock alone has written that. It pauses Scalers only for a sleep. A user who

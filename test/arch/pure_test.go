@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"drydock.dev/test/kit"
 )
 
 // effectful are the files of a function that may have effects. All other files only decide.
@@ -50,6 +52,109 @@ func impurities(path string, source any) ([]string, error) {
 		return true
 	})
 	return found, nil
+}
+
+// readers are the files whose decisions still read a reason of Drydock, with the number of places. A reason is for people: another word for
+// it must not change a decision. A field of the record says what a decision needs, such as the step of a sleep. The numbers only shrink.
+var readers = map[string]int{
+	"functions/backup/copying.go":        1, // of the kubelet
+	"functions/backup/foreign.go":        1, // of the mover
+	"functions/backup/progress.go":       2,
+	"functions/cleanuppod/entry.go":      3,
+	"functions/cleanuppod/pending.go":    1,
+	"functions/detectresize/withdraw.go": 1,
+	"functions/growvolumes/report.go":    2,
+	"functions/pauseowner/decide.go":     1,
+	"functions/pauseowner/planned.go":    1,
+	"functions/pauseowner/turn.go":       1,
+	"functions/restore/grow.go":          1,
+	"functions/scalehooks/function.go":   3,
+	"functions/scalehooks/status.go":     1, // a status for people
+	"shared/cleanup/concerned.go":        2,
+	"shared/kube/warnings.go":            1, // of Kubernetes
+	"shared/operation/operation.go":      2, // whether people still see the operation
+	"shared/operation/wording.go":        1, // a message for people
+	"shared/progress/reasons.go":         1, // words for people
+	"shared/resize/concerned.go":         1,
+	"shared/resize/obstacles.go":         3,
+	"shared/resize/refusal.go":           2,
+}
+
+// TestDecisionsReadNoReason: see readers.
+func TestDecisionsReadNoReason(t *testing.T) {
+	found := map[string]int{}
+	for _, path := range kit.Files(t) {
+		if !within(path, "functions") && !within(path, "shared") || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(kit.Root(t), filepath.FromSlash(path)), nil, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := readReasons(file); n > 0 {
+			found[path] = n
+		}
+	}
+	for path, n := range found {
+		if n > readers[path] {
+			t.Errorf("%s compares a reason in %d places, not %d. Store what the decision needs in a field of the record", path, n, readers[path])
+		}
+	}
+	for path, n := range readers {
+		if found[path] < n {
+			t.Errorf("%s compares a reason in %d places. Correct the number %d in readers", path, found[path], n)
+		}
+	}
+}
+
+// readReasons returns how often the file compares a field Reason with a constant of package api, or looks for it in a list.
+func readReasons(file *ast.File) (n int) {
+	isReason := func(e ast.Expr) bool {
+		s, ok := e.(*ast.SelectorExpr)
+		return ok && s.Sel.Name == "Reason"
+	}
+	isOurs := func(e ast.Expr) bool {
+		s, ok := e.(*ast.SelectorExpr)
+		return ok && fmt.Sprint(s.X) == "api"
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch e := node.(type) {
+		case *ast.BinaryExpr:
+			if (e.Op == token.EQL || e.Op == token.NEQ) && (isReason(e.X) && isOurs(e.Y) || isOurs(e.X) && isReason(e.Y)) {
+				n++
+			}
+		case *ast.SwitchStmt:
+			if e.Tag != nil && isReason(e.Tag) {
+				n++
+			}
+		case *ast.CallExpr:
+			if fmt.Sprint(e.Fun) == "&{slices Contains}" && len(e.Args) == 2 && isReason(e.Args[1]) {
+				n++
+			}
+		}
+		return true
+	})
+	return n
+}
+
+func TestReadReasonsAreFound(t *testing.T) {
+	for body, want := range map[string]int{
+		`var x = sleep.Reason == api.OwnerAway`:                    1,
+		`var x = api.OwnerAway != m.Sleep.Reason`:                  1,
+		`var x = slices.Contains(reasons, sleep.Reason)`:           1,
+		`func f() { switch sleep.Reason { case api.OwnerAway: } }`: 1,
+		`var x = sleep.Step == api.StoppedAgain`:                   0,
+		`var x = event.Reason == "Killing"`:                        0,
+		`var x = sleep.Reason == message.Reason`:                   0,
+	} {
+		file, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\n"+body, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := readReasons(file); n != want {
+			t.Errorf("%s: %d reasons, not %d", body, n, want)
+		}
+	}
 }
 
 // usesOnlyStatuses reports whether the file uses only the status constants and StatusText of package net/http, which are data.

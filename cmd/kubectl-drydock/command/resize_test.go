@@ -191,7 +191,7 @@ func TestAbortNamesTheRunningOperation(t *testing.T) {
 
 // withScaling returns an option that adds the record of a scaling by Scaler web.
 func withScaling(phase api.Phase) build.Option {
-	doc := &api.Scale{Scaler: api.ScalerRef{Name: "web"}, Header: api.Header{Version: api.RecordVersion, Operation: build.ID,
+	doc := &api.Scale{Scaler: api.ScalerRef{Name: "web", UID: "uid-web"}, Header: api.Header{Version: api.RecordVersion, Operation: build.ID,
 		Kind: api.KindScale, Phase: phase, Request: "2", Attempt: 1, Set: api.SetRef{Name: "web", UID: "uid-web"}}}
 	return build.Annotation(api.ScaleAnnotation, doc.Encode())
 }

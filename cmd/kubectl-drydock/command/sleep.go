@@ -166,16 +166,21 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	until, stays := o.now().Add(o.awakeFor), time.Time{}
+	until, stays, starts := o.now().Add(o.awakeFor), time.Time{}, ""
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		member := o.memberOf(set)
 		switch {
 		case member.SleepErr != nil:
 			return nil, member.SleepErr
-		case !canWakeUnpaused(set):
+		case !canWakeUnpaused(set) && formerCount(set) == 0:
 			return nil, o.cannotWake(set)
 		}
 		patch := plan.PatchOf(plan.StatefulSets, set)
+		starts = "wakes up with the next event or tick"
+		if count := formerCount(set); count > 0 {
+			starts = fmt.Sprintf("starts with %s, as before the backup", text.Number(int(count), "replica", "replicas"))
+			plan.Set(patch, "/spec/replicas", 0, count, fmt.Sprintf("replicas 0 to %d", count))
+		}
 		stays = until
 		if member.Rules.AwakeUntil.After(until) {
 			stays = member.Rules.AwakeUntil // a longer time from before stays
@@ -191,8 +196,18 @@ func (o *sleeping) wake(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: wakes up with the next event or tick, and stays awake until %s\n", s.name, idle.FormatTime(stays))
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s, and stays awake until %s\n", s.name, starts, idle.FormatTime(stays))
 	return o.waitFor(ctx, s, o.awake)
+}
+
+// formerCount returns the count before the sleep that is in the backup from which the set was restored, or 0. The functions do not start
+// such a set: only the rights of its user prove that the count is right.
+func formerCount(set *appsv1.StatefulSet) int32 {
+	former := api.FormerSleep(set)
+	if former == nil || statefulset.Controller(set) != nil || idle.MemberOf(set).HasScaler || set.DeletionTimestamp != nil {
+		return 0
+	}
+	return max(1, former.Replicas)
 }
 
 // canWakeUnpaused reports whether the set can wake when the command has removed the annotation drydock.dev/paused.

@@ -2,7 +2,9 @@ package command
 
 import (
 	"bytes"
+	"fmt"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -52,6 +54,30 @@ func TestWaitForSleepEnds(t *testing.T) {
 		set := build.Set("web", build.WithSleep(build.Sleep(phase)))
 		if ended, err := (&sleeping{ended: "0123456789ab"}).asleep(set); ended != row.ended || (err != nil) != row.failed {
 			t.Errorf("%s: ended %v, %v", phase, ended, err)
+		}
+	}
+}
+
+// TestWakeStartsARestoredSet: a set was restored from a backup of a sleeping set. The command starts it with the count from the backup, if
+// nothing else decides its count.
+func TestWakeStartsARestoredSet(t *testing.T) {
+	former := build.Sleep(api.Asleep)
+	former.Set.UID = "uid-before"
+	restored := build.Annotation(api.SleepAnnotation, former.Encode())
+	for situation, row := range map[string]struct {
+		options []build.Option
+		starts  bool
+	}{
+		"restored":            {[]build.Option{build.Replicas(0), restored}, true},
+		"restored and paused": {[]build.Option{build.Replicas(0), restored, build.Paused()}, true},
+		"its operator counts": {[]build.Option{build.Replicas(0), restored, build.ControlledBy("Database", "main")}, false},
+		"without a record":    {[]build.Option{build.Replicas(0)}, false},
+	} {
+		c := newCluster(t, build.Set("web", row.options...))
+		out, err := c.run(t, "wake", "sts/web")
+		written := fmt.Sprint(c.wrote)
+		if starts := strings.Contains(written, "path:/spec/replicas value:3"); starts != row.starts || (err == nil) != row.starts {
+			t.Errorf("%s: wrote %s: %v\n%s", situation, written, err, out)
 		}
 	}
 }

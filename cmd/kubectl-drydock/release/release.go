@@ -185,11 +185,8 @@ var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.
 // sleep returns the sleep that has scaled the set to zero, from its annotation or its ControllerRevision; nil if there is none.
 func (in Input) sleep() *api.Sleep {
 	m := idle.MemberOf(in.Set)
-	switch {
-	case m.Sleep.Active() || m.IsLeftAtZero():
+	if m.Sleep.Active() || m.IsLeftAtZero() {
 		return m.Sleep
-	case m.Former != nil: // idle-timeout has not taken it over yet
-		return m.TakeOverFormer(m.Set.CreationTimestamp.Time, "")
 	}
 	for _, revision := range in.Sleeps {
 		record, err := api.LoadSleepRecord(revision)

@@ -213,14 +213,3 @@ func TestReleaseAfterEndedSleep(t *testing.T) {
 		}
 	}
 }
-
-// TestReleaseWakesRestoredSet: a namespace was restored from a backup of sleeping sets, and Drydock's functions do not run.
-func TestReleaseWakesRestoredSet(t *testing.T) {
-	in := asleepWith(nil, build.Generation(1))
-	former := build.Sleep(api.Asleep)
-	former.Set.UID = "uid-before"
-	build.With(in.Set, build.Annotation(api.SleepAnnotation, former.Encode()))
-	if got := decision(in); !strings.Contains(got, "replicas 0 to 3") {
-		t.Errorf("the set stays at zero:\n%s", got)
-	}
-}

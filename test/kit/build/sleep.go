@@ -31,7 +31,7 @@ func Sleep(phase api.Phase, options ...func(*api.Sleep)) *api.Sleep {
 			Version: api.RecordVersion, Operation: SleepID, Kind: api.KindSleep, Phase: phase, Request: "idle", Attempt: 1,
 			Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(Now.Add(-time.Minute)),
 		},
-		Replicas: 3, Round: 1,
+		Replicas: 3,
 	}
 	for _, option := range options {
 		option(sleep)
@@ -82,14 +82,24 @@ func OriginalWhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) 
 	return func(s *api.Sleep) { s.WhenScaled = policy }
 }
 
-// Facts sets the reason and the message of the record.
+// SleepReason sets the reason and the message of the record, with the step that the functions write with that reason.
 func SleepReason(reason api.Reason, message string) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.Reason, s.Message = reason, message }
+	return func(s *api.Sleep) { s.Reason, s.Step, s.Message = reason, steps[reason], message }
 }
 
-// SleepEnded sets the reason of the end, and how long ago it was.
+// SleepEnded sets the reason of the end, with its step, and how long ago it was.
 func SleepEnded(reason api.Reason, ago time.Duration) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.Reason, s.Finished = reason, operation.Moment(Now.Add(-ago)) }
+	return func(s *api.Sleep) {
+		s.Reason, s.Step, s.Finished = reason, steps[reason], operation.Moment(Now.Add(-ago))
+	}
+}
+
+// steps has the step that the functions write with a reason.
+var steps = map[api.Reason]api.SleepStep{
+	api.DependencyFirst: api.AwaitsDependency, api.StartRefused: api.AwaitsRetry, api.OwnerAway: api.StartedForOwner,
+	api.RequestInvalid: api.AwaitsCorrection, api.ProbeFailed: api.AwaitsProbe, api.CauseGone: api.CauseRemoved,
+	api.OwnerNotPausable: api.AwaitsOwner, api.OwnerDeleting: api.AwaitsOwner, api.DeletesClaims: api.AwaitsOwner,
+	api.ScalerActive: api.AwaitsOwner, api.Rejected: api.AwaitsAdmission,
 }
 
 // ReadyFor sets how long the set has been ready.
@@ -102,8 +112,11 @@ func SleepDue(in time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Deadline = operation.Moment(Now.Add(in)) }
 }
 
-// SleepRound sets how often the sleep has scaled the set to zero.
-func SleepRound(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Round = n } }
+// Step sets how far the phase of the sleep has come.
+func Step(step api.SleepStep) func(*api.Sleep) { return func(s *api.Sleep) { s.Step = step } }
+
+// Starts sets how many sleeps in a row other clients have ended by scaling the set up.
+func Starts(n int) func(*api.Sleep) { return func(s *api.Sleep) { s.Starts = n } }
 
 // IdleTimeout sets the time without activity after which the set falls asleep.
 func IdleTimeout(timeout string) Option { return Annotation(api.IdleTimeoutAnnotation, timeout) }

@@ -28,14 +28,13 @@ func applyReplicas(t *testing.T, w *kit.World, manager, set string, replicas int
 	}
 }
 
-// TestSleepEndsIfDeploymentToolRestoresReplicas: the set is not stopped and started again and again, and the record
-// names the tool.
+// TestSleepEndsIfDeploymentToolRestoresReplicas: the next sleep waits, longer each time, and the record names the tool.
 func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 	t.Parallel()
 	w := kit.NewWorld(t)
 	idleSet(w, "web", 2, nil)
 	drive := w.Drive(nil)
-	sleepAndHeal := func(end api.Phase) *api.Sleep {
+	sleepAndHeal := func() *api.Sleep {
 		w.Eventually("the set sleeps", func() string {
 			if sleep := w.Sleep("web"); sleep != nil && sleep.Phase == api.Asleep {
 				return ""
@@ -46,12 +45,13 @@ func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 			return "not yet"
 		})
 		applyReplicas(t, w, "argocd-controller", "web", 2)
-		return w.UntilSleep(drive, "web", end)
+		return w.UntilSleep(drive, "web", api.Succeeded)
 	}
-	if sleep := sleepAndHeal(api.Succeeded); sleep.Reason != api.StartedByOthers {
+	if sleep := sleepAndHeal(); sleep.Reason != api.StartedByOthers || !mentions(sleep.Message, "10m0s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
-	sleep := sleepAndHeal(api.Failed)
+	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"}) // otherwise the next sleep waits for ten minutes
+	sleep := sleepAndHeal()
 	if sleep.Reason != api.StartedByOthers || !mentions(sleep.Message, `"argocd-controller"`, " 2 ", "20m0s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
