@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/cleanup"
-	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -74,33 +72,6 @@ func TestWhetherSetIsCleanedUp(t *testing.T) {
 		"an abort without a pod":               on(web(abort, cleaning(entry(1, api.CleanupTried, tries(1), next(time.Second)))), scaledDown),
 		"an abort after the pod succeeded":     on(web(abort, cleaning()), scaledDown, cleanupPod(1, succeeded)),
 	})
-}
-
-// TestRestoredSetIsNotCleanedUp: a set was restored from a backup of a sleeping set, or created again with its annotations. Its members are
-// expected back, until a user starts the set, or removes the record to give the members up.
-// Invariants: I1.
-func TestRestoredSetIsNotCleanedUp(t *testing.T) {
-	former := func(phase api.Phase) build.Option {
-		record := build.Sleep(phase)
-		record.Set.UID = "uid-before"
-		return build.Annotation(api.SleepAnnotation, record.Encode())
-	}
-	for name, row := range map[string]struct {
-		set   []build.Option
-		keeps bool
-	}{
-		"the former set slept":                   {[]build.Option{build.Replicas(0), former(api.Asleep)}, true},
-		"the former set was waking, and at zero": {[]build.Option{build.Replicas(0), former(api.Waking)}, true},
-		"its users have removed the record":      {[]build.Option{build.Replicas(0)}, false},
-		"its former set was awake":               {[]build.Option{build.Replicas(0), former(api.Succeeded)}, false},
-	} {
-		set := web(append(row.set, settledRecord(3), build.Generation(9))...)
-		called := cleanup.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now})
-		p := guarded(t, on(set, replica(0).DeepCopy(), usedClaim("data-web-1"), usedClaim("data-web-2")))
-		if cleans := p.Reason == api.CleanupStarted; cleans == row.keeps || (len(called) == 0) != row.keeps {
-			t.Errorf("%s: %s, called %v; want the claims kept: %t", name, p, called, row.keeps)
-		}
-	}
 }
 
 // Invariants: I3, I4.
