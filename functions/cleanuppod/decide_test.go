@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
