@@ -10,7 +10,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -166,8 +165,7 @@ func (in Input) mustPause(growth *api.Growth, n need, state resizeState) bool {
 // user has decided about the size since, smaller claims are no failure.
 func (in Input) hasFailedToGrow(template string) bool {
 	latest, stands := world.StandingGrowths(in.Set, operation.Of(in.Set).Resize)[template]
-	size, err := bounded.Quantity(latest.Size)
-	return stands && err == nil && in.isUnmet(template, size)
+	return stands && slices.ContainsFunc(in.memberClaims(template), func(c statefulset.Claim) bool { return latest.Exceeds(volumeSize(c)) })
 }
 
 // isUnmet reports whether a claim of the template is smaller than the size.

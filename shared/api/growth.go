@@ -40,6 +40,12 @@ type RequestedGrowth struct {
 	Over *string `json:"over,omitempty"`
 }
 
+// Exceeds reports whether the growth gives claims more than the size. A stored size that cannot be read exceeds every size.
+func (g RequestedGrowth) Exceeds(size resource.Quantity) bool {
+	grown, err := bounded.Quantity(g.Size)
+	return err != nil || grown.Cmp(size) > 0
+}
+
 // GrowthWarning says what keeps a template from growing.
 type GrowthWarning struct {
 	// Template is empty if the warning concerns the whole set.

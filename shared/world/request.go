@@ -2,12 +2,12 @@ package world
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -82,20 +82,10 @@ func StandingGrowths(set *appsv1.StatefulSet, record *api.Resize) map[string]api
 	standing := maps.Clone(growth.Latest)
 	maps.DeleteFunc(standing, func(template string, latest api.RequestedGrowth) bool {
 		size, named := requested[template]
-		return latest.Over == nil || named && size != *latest.Over || later && madeSmaller(record, template, latest.Size)
+		return latest.Over == nil || named && size != *latest.Over || later && slices.ContainsFunc(record.Templates,
+			func(t api.TemplateTarget) bool { return t.Name == template && latest.Exceeds(t.Size) })
 	})
 	return standing
-}
-
-// madeSmaller reports whether the operation gave the template a smaller size, or tried to.
-func madeSmaller(record *api.Resize, template, size string) bool {
-	grown, err := bounded.Quantity(size)
-	for _, t := range record.Templates {
-		if t.Name == template {
-			return err != nil || t.Size.Cmp(grown) < 0
-		}
-	}
-	return false
 }
 
 // RequestedSizes returns the sizes in the user's request by template, with a + if larger claims do not shrink.
