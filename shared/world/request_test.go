@@ -43,6 +43,9 @@ func TestEffectiveTargets(t *testing.T) {
 		"the request changes only another template": {set: options{
 			build.Resize("data=96Mi,logs=48Mi"), build.GrowTo("data=128Mi", "data=96Mi")},
 			record: build.Operation(api.Succeeded, grown("data=96Mi")), want: "data=128Mi+,logs=48Mi", growTo: "data=128Mi"},
+		"growth begins when the request is fulfilled, so a claim of another template may be larger": {
+			set:    options{build.Resize("data=96Mi,logs=48Mi"), build.GrowTo("data=128Mi", "data=96Mi")},
+			record: build.Operation(api.Failed, grown("data=96Mi,logs=48Mi")), want: "data=96Mi+,logs=48Mi+"},
 		"the request names another template": {set: options{build.Resize("logs=48Mi"), build.GrowTo("data=128Mi", "")},
 			want: "data=128Mi+,logs=48Mi", growTo: "data=128Mi"},
 		"a request with the class of a larger volume": {set: options{
