@@ -101,8 +101,8 @@ func (in Input) raiseFloors(growth *api.Growth, needs []need, warnings []api.Gro
 	return plan.Do(api.VolumesGrow, append(patch.Actions(), notes...)...), warnings
 }
 
-// floors returns the floors that stay: those that the user has not replaced, of templates with a rule. Rules that
-// cannot be read change none.
+// floors returns the floors that stay: those that the user has not replaced, of templates with a rule. Rules that cannot be read change
+// none.
 func (in Input) floors() map[string]resource.Quantity {
 	floors := map[string]resource.Quantity{}
 	for template, target := range world.FloorTargets(world.GrowTo(in.Set, operation.Of(in.Set).Resize, true)) {

@@ -7,10 +7,13 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
@@ -58,9 +61,7 @@ func TestFloors(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := row.in.Set.DeepCopy()
-			for key, value := range written(Decide(row.in)) {
-				set.Annotations[key] = value
-			}
+			write(set, Decide(row.in))
 			record := operation.Of(set).Resize
 			if got := set.Annotations[api.GrowToAnnotation]; got != row.want || world.GrowTo(set, record, false) != row.want {
 				t.Errorf("raises %s, of which %s count, want %s; stores %s", got, world.GrowTo(set, record, false), row.want,
@@ -72,17 +73,61 @@ func TestFloors(t *testing.T) {
 
 // written returns the annotations that the plan writes.
 func written(p plan.Plan) map[string]string {
-	all := map[string]string{}
+	set := &appsv1.StatefulSet{}
+	set.Annotations = map[string]string{}
+	write(set, p)
+	return set.Annotations
+}
+
+// write makes the plan's changes of annotations.
+func write(set *appsv1.StatefulSet, p plan.Plan) {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
 			for _, key := range []string{api.GrowToAnnotation, api.GrowthAnnotation} {
-				if text, ok := op.Value.(string); ok && op.Path == "/metadata/annotations/drydock.dev~1"+key[len(api.Prefix):] {
-					all[key] = text
+				if op.Path != "/metadata/annotations/drydock.dev~1"+key[len(api.Prefix):] {
+					continue
+				}
+				if text, ok := op.Value.(string); ok {
+					set.Annotations[key] = text
+				}
+				if op.Op == "remove" {
+					delete(set.Annotations, key)
 				}
 			}
 		}
 	}
-	return all
+}
+
+// TestShrinkAndGrowthDoNotAlternate: the volumes have grown to 110Mi, and the user requests 90Mi. They shrink once. Then they are nearly
+// full, and grow once. The request for 90Mi, which stays on the set, makes them shrink no second time.
+func TestShrinkAndGrowthDoNotAlternate(t *testing.T) {
+	var operations []string
+	options, size := []build.Option{build.Resize("data=90Mi"), withFloorsOver("data=110Mi", "data=100Mi", time.Hour)}, "110Mi"
+	for range 12 {
+		free := int64(50)
+		if size == "90Mi" {
+			free = 1
+		}
+		in := webWith(rule, options, withClaim("data-web-0", size), withClaim("data-web-1", size), withFree("data-web-0", 50),
+			withFree("data-web-1", free), editSet(func(s *appsv1.StatefulSet) {
+				s.Spec.VolumeClaimTemplates[0].Spec = build.Claim("x", size).Spec
+			}))
+		write(in.Set, Decide(in))
+		options = nil
+		for key, value := range in.Set.Annotations {
+			options = append(options, build.Annotation(key, value))
+		}
+		observed := resize.Input{Observed: in.Observed, Settings: build.Settings()}
+		if changes, _, _ := resize.NeededChanges(observed); changes != nil {
+			record := changes.Record(observed)
+			record.Phase, record.Finished = api.Succeeded, ptr.To(metav1.NewTime(build.Now.Add(-time.Minute)))
+			operations, size = append(operations, record.Purpose()), record.Templates[0].Size.String()
+			options = append(options, build.Status(record))
+		}
+	}
+	if got := strings.Join(operations, ", "); got != "data=90Mi, data=99Mi" {
+		t.Errorf("the operations are %s", got)
+	}
 }
 
 // TestSecondDecisionWritesNothing: after the first decision's writes, the second one changes nothing.
@@ -98,11 +143,7 @@ func TestSecondDecisionWritesNothing(t *testing.T) {
 			if first.Kind != plan.KindDo {
 				t.Fatalf("%v", first)
 			}
-			editSet(func(s *appsv1.StatefulSet) {
-				for key, value := range written(first) {
-					s.Annotations[key] = value
-				}
-			})(&in)
+			write(in.Set, first)
 			if again := Decide(in); again.Kind != plan.KindNoop {
 				t.Errorf("%v", again)
 			}
@@ -125,9 +166,7 @@ func TestStoredGrowthStaysReadable(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := in.Set.DeepCopy()
-			for key, value := range written(Decide(in)) {
-				set.Annotations[key] = value
-			}
+			write(set, Decide(in))
 			if growth, err := api.LoadGrowth(set); err != nil || growth == nil || len(growth.Warnings) != 1 {
 				t.Errorf("%d bytes: %v, %v", len(set.Annotations[api.GrowthAnnotation]), growth != nil, err)
 			}

@@ -14,11 +14,9 @@ import (
 // EffectiveTargets returns the targets of the set's volumes by template: the larger of the user's request and of the floor of growth by
 // usage. A request that cannot be read has none.
 func EffectiveTargets(set *appsv1.StatefulSet, record *api.Resize) map[string]api.Target {
-	targets := map[string]api.Target{}
-	if text, requested := set.Annotations[api.ResizeAnnotation]; requested {
-		if request, err := api.ParseRequest(text); err == nil {
-			targets = maps.Clone(RequestedTargets(set, text, request, record))
-		}
+	targets, text := map[string]api.Target{}, set.Annotations[api.ResizeAnnotation]
+	if request, err := api.ParseRequest(text); err == nil {
+		targets = RequestedTargets(set, text, request, record)
 	}
 	for template, floor := range FloorTargets(GrowTo(set, record, false)) {
 		target := targets[template]
