@@ -243,6 +243,36 @@ func TestClaimsAreComparedSoonAfterResize(t *testing.T) {
 	}
 }
 
+// TestClaimsAreComparedAfterAFloorIsRaised: a new floor is compared by each sweep. After a growth, the namespaces take turns.
+func TestClaimsAreComparedAfterAFloorIsRaised(t *testing.T) {
+	floor := build.GrowTo("data=128Mi", "")
+	growth := func(phase api.Phase, floors string) build.Option {
+		return build.Status(build.Operation(phase, build.Growth(floors), endedBefore(time.Hour)))
+	}
+	for situation, row := range map[string]struct {
+		options []build.Option
+		want    int // comparisons in 15 minutes
+	}{
+		"the growth has succeeded":         {[]build.Option{floor, growth(api.Succeeded, "data=128Mi")}, 1},
+		"the growth has failed":            {[]build.Option{floor, growth(api.Failed, "data=128Mi")}, 1},
+		"growth is off since the failure":  {[]build.Option{growth(api.Failed, "data=128Mi")}, 1},
+		"the floor is higher":              {[]build.Option{floor, growth(api.Succeeded, "data=96Mi")}, 15},
+		"the floor has had no growth":      {[]build.Option{floor}, 15},
+		"the request changed since growth": {[]build.Option{build.Resize("data=64Mi"), growth(api.Succeeded, "data=128Mi")}, 15},
+	} {
+		set, compared := build.Set("web", append(row.options, build.Template("data", "64Mi", "fixed"))...), 0
+		for minute := range 15 {
+			now := build.Now.Add(time.Duration(minute) * time.Minute)
+			if claimsDue(operation.Change{Set: set, Records: operation.Of(set), Now: now, PreviousSweep: now.Add(-time.Minute)}) {
+				compared++
+			}
+		}
+		if compared != row.want {
+			t.Errorf("%s: the claims are compared %d times, want %d", situation, compared, row.want)
+		}
+	}
+}
+
 // endedBefore lets the resize end this long before build.Now.
 func endedBefore(ago time.Duration) func(*api.Resize) {
 	return func(r *api.Resize) { r.Finished = operation.Moment(build.Now.Add(-ago)) }
