@@ -25,13 +25,9 @@ type unmetRequest struct {
 // unmetRequestOf returns the set's request if only a comparison with its claims can show that the request is unmet. Otherwise it returns
 // nil.
 func unmetRequestOf(c operation.Change) *unmetRequest {
-	set, text := c.Set, c.Set.Annotations[api.ResizeAnnotation]
+	set := c.Set
 	if !resize.ClaimsMayLag(c) {
 		return nil
-	}
-	request, err := api.ParseRequest(text)
-	if err != nil {
-		return nil // resize.Concerned handles an unreadable request
 	}
 	reduced := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
 	for i := range set.Spec.VolumeClaimTemplates {
@@ -39,7 +35,7 @@ func unmetRequestOf(c operation.Change) *unmetRequest {
 			ObjectMeta: metav1.ObjectMeta{Name: set.Spec.VolumeClaimTemplates[i].Name}})
 	}
 	return &unmetRequest{notice: noticeOf(set, []api.Function{api.DetectResize}), set: reduced,
-		targets: world.EffectiveTargets(set, text, request, c.Records.Resize)}
+		targets: world.EffectiveTargets(set, c.Records.Resize)}
 }
 
 // isUnmetBy reports whether one of the set's claims differs from the request.

@@ -25,6 +25,7 @@ import (
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/world"
 )
 
 // sweep finds all unfinished work from the objects alone, so that a lost event only delays an operation. It finds opted-in sets with an
@@ -126,12 +127,13 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 // have such a request, and the comparison lists all claims of the namespace.
 const claimPeriod = 15 * time.Minute
 
-// claimsDue reports whether this sweep compares the claims of the set with its request. After a resize each sweep does so for one period,
-// because a replica that was added during the resize has a claim of the old size. Later the namespaces take turns.
+// claimsDue reports whether this sweep compares the claims of the set with its request and its floors. After a resize each sweep does so
+// for one period, because a replica that was added during the resize has a claim of the old size. Later the namespaces take turns.
 func claimsDue(c operation.Change) bool {
-	record := c.Records.Resize
-	if record == nil || record.Phase != api.Succeeded || record.Request != c.Set.Annotations[api.ResizeAnnotation] ||
-		record.Finished == nil || c.Now.Sub(record.Finished.Time) < claimPeriod {
+	record, growTo := c.Records.Resize, world.GrowTo(c.Set, c.Records.Resize, false)
+	if record == nil || record.Phase != api.Succeeded && !record.IsGrowth() || record.Finished == nil ||
+		record.Request != c.Set.Annotations[api.ResizeAnnotation] || growTo != "" && growTo != record.GrowTo ||
+		c.Now.Sub(record.Finished.Time) < claimPeriod {
 		return true
 	}
 	return c.Due(c.Set.Namespace, claimPeriod)

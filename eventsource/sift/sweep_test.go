@@ -59,6 +59,7 @@ func sweepLists(t *testing.T, lists build.Lists, to *sentEvents) error {
 func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 	type list = []metav1.Object
 	data, auto := build.Template("data", "64Mi", "fixed"), build.Resize("auto")
+	ruled := build.Annotation(api.GrowAnnotation, "data=max:1Gi")
 	copying := build.Operation(api.Moving, build.Members(api.MemberPending, "data-web-0"))
 	old := func(until time.Time) metav1.Object {
 		return build.Volume("pv-old", build.Claim("data-web-0", "64Mi"), build.Retained(api.RoleOldVolume, "data-web-0"),
@@ -157,7 +158,7 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 			cluster{"persistentvolumes": list{left()}, "statefulsets": list{build.Set("web", data, build.Status(copying))},
 				"controllerrevisions": list{journal()}}, "web: backup"},
 		"a set with a rule for growth": {
-			cluster{"statefulsets": list{build.Set("web", data, build.Annotation(api.GrowAnnotation, "data=max:1Gi"))}},
+			cluster{"statefulsets": list{build.Set("web", data, ruled)}},
 			"web: grow-volumes"},
 		"a set whose namespace has default rules for growth": {
 			cluster{"statefulsets": list{build.Set("web", data)}, "configmaps": list{growthRules(build.Namespace)}}, "web: grow-volumes"},
@@ -166,8 +167,25 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 		"a set that excludes itself from the rules of its namespace": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Annotation(api.GrowAnnotation, api.GrowOff))},
 				"configmaps": list{growthRules(build.Namespace)}}, ""},
+		"a set with a floor that its template has not": {
+			cluster{"statefulsets": list{build.Set("web", data, build.GrowTo("data=96Mi", ""), ruled)}}, "web: detect-resize grow-volumes"},
+		"a set with a floor that a claim has not": {
+			cluster{"statefulsets": list{build.Set("web", data, build.GrowTo("data=64Mi", ""), ruled)},
+				"persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: grow-volumes detect-resize"},
+		"a set with a floor that is reached": {
+			cluster{"statefulsets": list{build.Set("web", data, build.GrowTo("data=64Mi", ""), ruled)},
+				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi")}}, "web: grow-volumes"},
+		"a set whose growth has failed": {
+			cluster{"statefulsets": list{build.Set("web", data, build.GrowTo("data=96Mi", ""), ruled,
+				build.Status(build.Operation(api.Failed, build.Growth("data=96Mi"))))}}, "web: grow-volumes"},
+		"a set whose growth is refused": {
+			cluster{"statefulsets": list{build.Set("web", data, build.GrowTo("data=96Mi", ""), ruled,
+				build.Status(build.Operation(api.Refused, build.Growth("data=96Mi"))))}}, "web: detect-resize grow-volumes"},
+		"a set that has grown beyond its request": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=32Mi"), build.GrowTo("data=64Mi", "data=32Mi"), ruled)},
+				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi")}}, "web: grow-volumes"},
 		"a set with a rule for growth during a resize": {
-			cluster{"statefulsets": list{build.Set("web", data, build.Annotation(api.GrowAnnotation, "data=max:1Gi"),
+			cluster{"statefulsets": list{build.Set("web", data, ruled,
 				build.Status(copying))}}, "web: backup"},
 		"a revision by the StatefulSet controller with a journal's annotations": {
 			cluster{"controllerrevisions": list{build.With(build.Journal(copying),
@@ -221,6 +239,36 @@ func TestClaimsAreComparedSoonAfterResize(t *testing.T) {
 		set.Namespace = fmt.Sprint("tenant-", i)
 		if !claimsDue(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, PreviousSweep: build.Now.Add(-time.Minute)}) {
 			t.Errorf("the claims of %s are not compared", set.Namespace)
+		}
+	}
+}
+
+// TestClaimsAreComparedAfterAFloorIsRaised: a new floor is compared by each sweep. After a growth, the namespaces take turns.
+func TestClaimsAreComparedAfterAFloorIsRaised(t *testing.T) {
+	floor := build.GrowTo("data=128Mi", "")
+	growth := func(phase api.Phase, floors string) build.Option {
+		return build.Status(build.Operation(phase, build.Growth(floors), endedBefore(time.Hour)))
+	}
+	for situation, row := range map[string]struct {
+		options []build.Option
+		want    int // comparisons in 15 minutes
+	}{
+		"the growth has succeeded":         {[]build.Option{floor, growth(api.Succeeded, "data=128Mi")}, 1},
+		"the growth has failed":            {[]build.Option{floor, growth(api.Failed, "data=128Mi")}, 1},
+		"growth is off since the failure":  {[]build.Option{growth(api.Failed, "data=128Mi")}, 1},
+		"the floor is higher":              {[]build.Option{floor, growth(api.Succeeded, "data=96Mi")}, 15},
+		"the floor has had no growth":      {[]build.Option{floor}, 15},
+		"the request changed since growth": {[]build.Option{build.Resize("data=64Mi"), growth(api.Succeeded, "data=128Mi")}, 15},
+	} {
+		set, compared := build.Set("web", append(row.options, build.Template("data", "64Mi", "fixed"))...), 0
+		for minute := range 15 {
+			now := build.Now.Add(time.Duration(minute) * time.Minute)
+			if claimsDue(operation.Change{Set: set, Records: operation.Of(set), Now: now, PreviousSweep: now.Add(-time.Minute)}) {
+				compared++
+			}
+		}
+		if compared != row.want {
+			t.Errorf("%s: the claims are compared %d times, want %d", situation, compared, row.want)
 		}
 	}
 }

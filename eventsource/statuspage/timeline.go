@@ -67,7 +67,7 @@ func (t *timeline) add(at *metav1.Time, title, detail string, m mood) {
 
 // addHeader adds the begin and the end of an operation.
 func (t *timeline) addHeader(h *api.Header) {
-	words := operationWords(h.Kind, h.Request)
+	words := operationWords(h.Kind, h.Purpose())
 	t.add(&h.Started, words+" began", "operation "+h.Operation, busy)
 	t.add(h.Finished, words+": "+string(h.Phase), joined(string(h.Reason), h.Message), moodOfPhase(h.Phase))
 }

@@ -47,7 +47,7 @@ func startResize(in Input, w *resize.Changes) plan.Plan {
 
 // refuse stores the refusal. If the set already has a refusal with the same reason, it only updates the message, without an Event.
 func refuse(in Input, w *resize.Changes, found resize.Problem) plan.Plan {
-	if standing := in.StandingRefusal(); standing != nil && standing.Reason == found.Reason {
+	if standing := in.StandingRefusal(w); standing != nil && standing.Reason == found.Reason {
 		if next := in.UpdatedRefusal(standing, found); next != nil {
 			return plan.Do(found.Reason, operation.Store(in.Set, next).Actions()...)
 		}

@@ -1,7 +1,6 @@
 package detectresize
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -164,9 +164,9 @@ func TestExpansions(t *testing.T) {
 			given(expandableSet(mixed), first, expandable("data-web-1", "64Mi", "64Mi"), ready)},
 		row{"file systems grow only when mounted: the highest ordinal is evicted", given(expandableSet(expanding()), waiting, ready)},
 		row{"file systems grow only when mounted, growth by usage: no pod is evicted",
-			given(expandableSet(expanding(), byGrowth("data=128Mi")), waiting, ready)},
+			given(expandableSet(expanding(build.Growth("data=128Mi"))), waiting, ready)},
 		row{"file systems grow only when mounted, growth by usage, past the deadline",
-			given(expandableSet(expanding(build.Due(-time.Second)), byGrowth("data=128Mi")), waiting, ready)},
+			given(expandableSet(expanding(build.Due(-time.Second), build.Growth("data=128Mi"))), waiting, ready)},
 		row{"another claim of the highest ordinal is being deleted: its pod is not evicted",
 			given(expandableSet(expanding(), build.Template("logs", "1Gi", "roomy")), waiting, ready,
 				objects{build.Claim("logs-web-1", "1Gi", build.Deleting())})},
@@ -343,25 +343,56 @@ func TestSmallerRequestDuringExpansionChangesNothing(t *testing.T) {
 	}
 }
 
-// byGrowth marks the request as written by grow-volumes.
-func byGrowth(request string) build.Option {
-	return build.Annotation(api.GrowthAnnotation, fmt.Sprintf(`{"version":1,"set":"shop/web","request":%q}`, request))
-}
-
-// TestGrowthStopsNoMember: a request of grow-volumes is refused if its claims can no longer grow in place. The same request of a user
-// starts.
-func TestGrowthStopsNoMember(t *testing.T) {
-	grown := byGrowth("data=128Mi+")
-	setAsking := func(options ...build.Option) objects { return set(append(options, build.Resize("data=128Mi+"))...) }
+// TestGrowth: detect-resize makes claims grow to the floors of growth by usage, once the user's request is fulfilled. It refuses a growth
+// whose claims can no longer grow in place; the same request of a user starts.
+func TestGrowth(t *testing.T) {
+	floor := build.GrowTo("data=128Mi", "")
+	over := build.GrowTo("data=128Mi", "data=64Mi")
 	expandableClaims := append(expandable("data-web-0", "64Mi", "64Mi"), expandable("data-web-1", "64Mi", "64Mi")...)
+	grownClaims := append(expandable("data-web-0", "128Mi", "128Mi"), expandable("data-web-1", "128Mi", "128Mi")...)
+	of := func(size string, options ...build.Option) objects {
+		return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", size, expandableClass)}, options...)...)}
+	}
+	grown := func(phase api.Phase, request string) build.Option {
+		return build.Status(build.Operation(phase, build.Growth("data=128Mi"), func(r *api.Resize) { r.Request = request }))
+	}
 	copies := build.Annotation(api.ResizeMethodAnnotation, string(api.MethodCopy))
+	withoutFloor := build.Edit(func(s *appsv1.StatefulSet) { delete(s.Annotations, api.GrowToAnnotation) })
 	check(t,
-		row{"growth by usage, and a class without expansion", given(setAsking(grown), bothMembers())},
-		row{"a user's request, and a class without expansion", given(setAsking(), bothMembers())},
-		row{"a user's request after growth by usage", given(setAsking(byGrowth("data=96Mi+")), bothMembers())},
-		row{"growth by usage, and every claim can grow", given(setAsking(grown), expandableClaims, pods())},
-		row{"growth by usage, and a claim of a removed member was never bound: the others do not wait for it",
-			given(setAsking(grown), expandableClaims, pods(), objects{build.Claim("data-web-2", "64Mi", build.BoundTo(""))})},
-		row{"growth by usage, and the set requests copies", given(setAsking(grown, copies), expandableClaims, pods())},
+		row{"every claim can grow", given(of("64Mi", floor), expandableClaims, pods())},
+		row{"a class without expansion", given(of("64Mi", floor), bothMembers())},
+		row{"a class without expansion, and a request of the user", given(of("64Mi", build.Resize("data=128Mi+")), bothMembers())},
+		row{"the growth was refused, and the cause is gone", given(of("64Mi", floor, grown(api.Refused, "")), expandableClaims, pods())},
+		row{"a claim of a removed member was never bound: the others do not wait for it",
+			given(of("64Mi", floor), expandableClaims, pods(), objects{build.Claim("data-web-2", "64Mi", build.BoundTo(""))})},
+		row{"the set requests copies", given(of("64Mi", floor, copies), expandableClaims, pods())},
+		row{"a floor without a stored growth", given(of("64Mi", build.Annotation(api.GrowToAnnotation, "data=128Mi")), expandableClaims, pods())},
+
+		row{"the user's request is fulfilled", given(of("64Mi", over, build.Resize("data=64Mi")), expandableClaims, pods())},
+		row{"the user's request is not fulfilled: it comes first", given(of("64Mi", floor, build.Template("logs", "1Gi", expandableClass),
+			build.Resize("logs=2Gi")), expandableClaims, pods())},
+		row{"the user's request is auto", given(of("64Mi", floor, build.Resize("auto")), expandableClaims, pods())},
+		row{"the user's request has failed", given(of("64Mi", over, build.Resize("data=64Mi"),
+			build.Status(build.Operation(api.Failed, func(r *api.Resize) { r.Request = "data=64Mi" }))), expandableClaims, pods())},
+		row{"the growth has failed", given(of("64Mi", floor, grown(api.Failed, "")), expandableClaims, pods())},
+		row{"the growth has failed, and the user retries it",
+			given(of("64Mi", floor, grown(api.Failed, ""), build.Annotation(api.RetryAnnotation, "now")), expandableClaims, pods())},
+		row{"the growth has failed, and grow-volumes raises the floor again", given(of("64Mi", grown(api.Failed, ""),
+			build.GrowTo("data=128Mi", "", func(g *api.Growth) { g.After = build.ID })), expandableClaims, pods())},
+
+		row{"a tool applies the user's request again: nothing shrinks",
+			given(of("128Mi", over, grown(api.Succeeded, "data=64Mi"), build.Resize("data=64Mi")), grownClaims, pods())},
+		row{"growth is turned off: nothing shrinks",
+			given(of("128Mi", over, grown(api.Succeeded, "data=64Mi"), build.Resize("data=64Mi"), withoutFloor), grownClaims, pods())},
+		row{"growth is turned off after a failure: nothing shrinks",
+			given(of("64Mi", over, grown(api.Failed, "data=64Mi"), build.Resize("data=64Mi"), withoutFloor),
+				expandable("data-web-0", "128Mi", "128Mi"), expandable("data-web-1", "64Mi", "64Mi"), pods())},
+		row{"the user requests a smaller size: it replaces the floor",
+			given(of("128Mi", over, grown(api.Succeeded, "data=64Mi"), build.Resize("data=96Mi")), grownClaims, pods())},
+		row{"the user has shrunk the volumes, and grow-volumes has not looked since: they do not grow back",
+			given(of("96Mi", over, build.Resize("data=96Mi"),
+				build.Status(build.Operation(api.Succeeded, func(r *api.Resize) {
+					r.Request, r.Templates[0].Size = "data=96Mi", resource.MustParse("96Mi")
+				}))), expandable("data-web-0", "96Mi", "96Mi"), expandable("data-web-1", "96Mi", "96Mi"), pods())},
 	)
 }

@@ -48,7 +48,7 @@ func expandClaims(in Input, record *api.Resize) plan.Plan {
 	if store := operation.Store(in.Set, next); !store.Empty() {
 		return plan.Do(api.ExpansionRunning, store.Actions()...)
 	}
-	byGrowth := api.RequestedByGrowth(in.Set, record.Request)
+	byGrowth := record.IsGrowth()
 	pod, obstacle := podToRestart(in, record)
 	switch {
 	case pod != nil && byGrowth && !operation.Overdue(record, in.Now):

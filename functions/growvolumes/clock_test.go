@@ -16,10 +16,10 @@ import (
 func TestGrowthOfAFastClockPausesNoDays(t *testing.T) {
 	growth := &api.Growth{Latest: map[string]api.RequestedGrowth{"data": {At: metav1.NewTime(build.Now.Add(30 * 24 * time.Hour))}}}
 	in := Input{Observed: &world.Observed{Now: build.Now.Add(7 * time.Hour), Set: build.Set("web")}}
-	if in.mustPause(growth, need{template: "data", rule: api.GrowRule{Every: 6 * time.Hour}}, requestMet, false) {
+	if in.mustPause(growth, need{template: "data", rule: api.GrowRule{Every: 6 * time.Hour}}, nothingOpen) {
 		t.Error("the template does not grow for thirty days")
 	}
-	if in.mustPause(growth, need{template: "data"}, requestMet, false) {
+	if in.mustPause(growth, need{template: "data"}, nothingOpen) {
 		t.Error("a rule without every does not grow for thirty days")
 	}
 }
@@ -30,14 +30,14 @@ func TestResizeEndOfAFastClockStopsNoGrowth(t *testing.T) {
 	in := webWith(rule, []build.Option{build.Resize("data=100Mi+"),
 		withEndedResize(api.Succeeded, "data=100Mi+", -30*24*time.Hour)}, withFree("data-web-1", 1))
 	p, warnings := decideWithWarnings(in)
-	if got := written(p)[api.ResizeAnnotation]; got != "data=110Mi+" {
+	if got := written(p)[api.GrowToAnnotation]; got != "data=110Mi" {
 		t.Errorf("the nearly full volume does not grow: %s, %+v", p, warnings)
 	}
 }
 
-// TestStalledRequestOfAFastClockIsReported: a process with a clock thirty days ahead wrote the request, which has not begun.
-func TestStalledRequestOfAFastClockIsReported(t *testing.T) {
-	in := webWith(rule, []build.Option{build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", -30*24*time.Hour)},
+// TestStalledFloorOfAFastClockIsReported: a process with a clock thirty days ahead raised the floor, and its growth has not begun.
+func TestStalledFloorOfAFastClockIsReported(t *testing.T) {
+	in := webWith(rule, []build.Option{withFloors("data=110Mi", -30*24*time.Hour)},
 		withFree("data-web-1", 1))
 	if p, warnings := decideWithWarnings(in); len(warnings) != 1 {
 		t.Errorf("nothing says for thirty days that the volume does not grow: %s, %+v", p, warnings)

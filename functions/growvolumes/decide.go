@@ -1,26 +1,24 @@
 package growvolumes
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
-// Decide requests a resize of templates whose volumes are nearly full. The request is "at least this size" (12Gi+), and detect-resize
-// carries it out. Decide requests it only if every claim of the template can grow in place, so that no member stops. It records one Warning
-// for each obstacle. It is pure.
+// Decide raises the floors of templates whose volumes are nearly full. detect-resize then makes the claims grow to them. Decide raises a
+// floor only if every claim of the template can grow in place, so that no member stops. It records one Warning for each obstacle. It is
+// pure.
 func Decide(in Input) plan.Plan {
 	p, _ := decideWithWarnings(in)
 	return p
@@ -34,16 +32,15 @@ func decideWithWarnings(in Input) (plan.Plan, []api.GrowthWarning) {
 	}
 	growth, err := api.LoadGrowth(in.Set)
 	switch {
-	case reason == api.NoGrowth && (growth == nil || len(growth.Warnings) == 0):
-		return plan.Noop(reason), nil
-	case reason == api.NoGrowth: // the reported warnings no longer apply
-		return in.report(growth, reason, nil)
-	}
-	if err != nil {
+	case err != nil && reason == "":
 		return plan.Do(api.GrowInvalid, in.event(true, api.GrowInvalid, err.Error())), nil
-	}
-	if growth == nil {
+	case err != nil:
+		return plan.Noop(reason), nil
+	case growth == nil:
 		growth = api.NewGrowth(in.Set)
+	}
+	if reason == api.NoGrowth { // the reported warnings no longer apply
+		return in.report(growth, reason, nil)
 	}
 	if in.RulesError != "" {
 		return in.report(growth, api.GrowInvalid, []api.GrowthWarning{{Reason: api.GrowInvalid, Message: in.RulesError}})
@@ -56,61 +53,84 @@ func decideWithWarnings(in Input) (plan.Plan, []api.GrowthWarning) {
 	if warnings = append(warnings, blocked...); len(needs) == 0 {
 		return in.report(growth, api.GrowthBlocked, warnings)
 	}
-	return in.requestGrowth(growth, needs, warnings)
+	return in.raiseFloors(growth, needs, warnings)
 }
 
-// requestGrowth writes a request for the templates that need to grow. It keeps sizes of the other templates; see keptTargets.
-func (in Input) requestGrowth(growth *api.Growth, needs []need, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
-	current, state, why := in.currentRequest(growth)
+// raiseFloors raises the floors of the templates that need to grow.
+func (in Input) raiseFloors(growth *api.Growth, needs []need, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
+	state, why := in.resizeState()
 	switch state {
-	case requestOpen:
-		return in.report(growth, api.GrowthPaused, append(warnings, in.stalledRequest(growth, needs)...))
+	case resizeOpen:
+		return in.report(growth, api.GrowthPaused, append(warnings, in.stalledGrowth(growth, needs, why)...))
 	case requestBlocks:
-		for _, n := range needs {
-			warnings = append(warnings, n.blockedWarning(why))
-		}
-		return in.report(growth, api.GrowthBlocked, warnings)
+		return in.report(growth, api.GrowthBlocked, append(warnings, blockedWarnings(needs, why)...))
 	}
-	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool {
-		return in.mustPause(growth, n, state, in.isUnmet(n.template, current))
-	})
-	if state == requestRefused {
-		due = in.afterRefusal(growth, due, current)
+	floors := in.floors()
+	due := slices.DeleteFunc(slices.Clone(needs), func(n need) bool { return in.mustPause(growth, n, state) })
+	if state == growthRefused {
+		due = in.afterRefusal(growth, due, floors)
 	}
 	if len(due) == 0 {
 		return in.report(growth, api.GrowthPaused, warnings)
 	}
-	next, text := growth.Clone(), renderRequest(in.keptTargets(current, state), due)
-	if state == requestRefused && text == growth.Request {
-		for _, n := range due {
-			warnings = append(warnings, n.blockedWarning(why))
-		}
-		return in.report(growth, api.GrowthBlocked, warnings)
+	if state != nothingOpen { // a floor that was not reached would end the next growth in the same way
+		maps.DeleteFunc(floors, func(template string, floor resource.Quantity) bool { return in.isUnmet(template, floor) })
 	}
+	next := in.withoutReplacedGrowths(growth)
 	if next.Latest == nil {
 		next.Latest = map[string]api.RequestedGrowth{}
 	}
+	next.After = ""
+	if record := operation.Of(in.Set).Resize; record != nil {
+		next.After = record.Operation
+	}
 	var notes []plan.Action
+	requested := world.RequestedSizes(in.Set)
 	for _, n := range due {
-		next.Latest[n.template] = api.RequestedGrowth{At: metav1.NewTime(in.Now), Size: n.target.String(), Cause: n.shortage}
+		floors[n.template] = n.target
+		next.Latest[n.template] = api.RequestedGrowth{At: metav1.NewTime(in.Now), Size: n.target.String(), Cause: n.shortage,
+			Over: ptr.To(requested[n.template])}
 		notes = append(notes, in.event(false, api.VolumesGrow, n.announcement()))
 	}
-	next.Request = text
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.ResizeAnnotation, text)
-	if patch.Empty() { // the same request has failed before, so only a retry starts it again
-		patch.Annotate(api.RetryAnnotation, retryByGrowth)
+	text := api.FormatGrowTo(floors)
+	if state == growthRefused && text == in.Set.Annotations[api.GrowToAnnotation] {
+		return in.report(growth, api.GrowthBlocked, append(warnings, blockedWarnings(due, why)...))
 	}
 	notes = append(notes, in.eventsForNew(next, warnings)...)
-	patch.Annotate(api.GrowthAnnotation, next.Encode())
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.GrowToAnnotation, text).Annotate(api.GrowthAnnotation, next.Encode())
 	return plan.Do(api.VolumesGrow, append(patch.Actions(), notes...)...), warnings
 }
 
-// turnAfterRefusal is how long a refused request for one template stays before another template gets its turn.
+// floors returns the floors that stay: those that the user has not replaced, of templates with a rule. Rules that cannot be read change
+// none.
+func (in Input) floors() map[string]resource.Quantity {
+	floors := map[string]resource.Quantity{}
+	for template, target := range world.FloorTargets(world.GrowTo(in.Set, operation.Of(in.Set).Resize, true)) {
+		if _, hasRule := in.Rules.For(template); in.Enabled && (hasRule || in.RulesError != "") {
+			floors[template] = target.Size
+		}
+	}
+	return floors
+}
+
+// withoutReplacedGrowths returns a copy of growth that says which growths the user has replaced by another size.
+func (in Input) withoutReplacedGrowths(growth *api.Growth) *api.Growth {
+	next, standing := growth.Clone(), world.StandingGrowths(in.Set, operation.Of(in.Set).Resize)
+	for template, latest := range next.Latest {
+		if _, stands := standing[template]; !stands {
+			latest.Over = nil
+			next.Latest[template] = latest
+		}
+	}
+	return next
+}
+
+// turnAfterRefusal is how long a refused floor for one template stays before another template gets its turn.
 const turnAfterRefusal = 15 * time.Minute
 
-// afterRefusal returns the needs for the request after a refused one. A quota may have room for one template but not for all, so the next
-// request names one. If that is refused, too, the templates take turns. The others follow when one has grown.
-func (in Input) afterRefusal(growth *api.Growth, due []need, refused map[string]api.Target) []need {
+// afterRefusal returns the needs for the growth after a refused one. A quota may have room for one template but not for all, so the next
+// growth is of one. If that is refused, too, the templates take turns. The others follow when one has grown.
+func (in Input) afterRefusal(growth *api.Growth, due []need, refused map[string]resource.Quantity) []need {
 	named := slices.DeleteFunc(slices.Clone(due), func(n need) bool { _, ok := refused[n.template]; return !ok })
 	switch {
 	case len(named) == 0:
@@ -123,98 +143,48 @@ func (in Input) afterRefusal(growth *api.Growth, due []need, refused map[string]
 	return named[:1]
 }
 
-// retryByGrowth is the value of the retry annotation that grow-volumes writes.
-const retryByGrowth = "growth"
-
 // mustPause reports whether the template must wait before it grows again: after a growth for the rule's interval, and after a failure for
-// the rule's pause. Unmet is true if the current request is for more of this template than its claims have.
-func (in Input) mustPause(growth *api.Growth, n need, state requestState, unmet bool) bool {
-	if state == requestRefused { // no volume has grown
+// the rule's pause.
+func (in Input) mustPause(growth *api.Growth, n need, state resizeState) bool {
+	if state == growthRefused { // no volume has grown
 		return false
 	}
 	last, grown := growth.Latest[n.template]
-	pause, failed := n.rule.Every, state == requestFailed && unmet
-	if failed || grown && in.hasFailedToGrow(n.template, last) {
+	pause, failed := n.rule.Every, grown && in.hasFailedToGrow(n.template)
+	if failed {
 		pause = n.rule.Pause()
 	}
 	record := operation.Of(in.Set).Resize
-	if failed && record != nil && record.Finished != nil && operation.Within(in.Now, record.Finished.Time, pause) {
+	if failed && state == growthFailed && record.Finished != nil && operation.Within(in.Now, record.Finished.Time, pause) {
 		return true
 	}
 	return grown && operation.Within(in.Now, last.At.Time, pause)
 }
 
-// hasFailedToGrow reports whether the template's latest growth has failed. The present request may not name the template any more. After a
-// resize of the template has succeeded, smaller claims are no failure: for example, the user has shrunk them.
-func (in Input) hasFailedToGrow(template string, latest api.RequestedGrowth) bool {
-	record := operation.Of(in.Set).Resize
-	if record != nil && record.Phase == api.Succeeded && record.Finished != nil && !record.Finished.Before(&latest.At) &&
-		slices.ContainsFunc(record.Templates, func(t api.TemplateTarget) bool { return t.Name == template }) {
-		return false
-	}
-	size, err := bounded.Quantity(latest.Size)
-	return err == nil && in.isUnmet(template, map[string]api.Target{template: {Size: size}})
+// hasFailedToGrow reports whether the template's latest growth has failed. Its floor may be gone, so that other templates can grow. If the
+// user has decided about the size since, smaller claims are no failure.
+func (in Input) hasFailedToGrow(template string) bool {
+	latest, stands := world.StandingGrowths(in.Set, operation.Of(in.Set).Resize)[template]
+	return stands && slices.ContainsFunc(in.memberClaims(template), func(c statefulset.Claim) bool { return latest.Exceeds(volumeSize(c)) })
 }
 
-// renderRequest returns the request with the current targets and the due growth, for example "data=12Gi+,logs=2Gi+".
-func renderRequest(current map[string]api.Target, due []need) string {
-	sizes := map[string]string{}
-	for template, target := range current {
-		sizes[template] = sizeText(target.Size)
-	}
-	for _, n := range due {
-		if target, requested := current[n.template]; !requested || target.Size.Cmp(n.target) < 0 {
-			sizes[n.template] = sizeText(n.target)
-		}
-	}
-	var parts []string
-	for template, size := range sizes {
-		parts = append(parts, fmt.Sprintf("%s=%s%s", template, size, api.AtLeast))
-	}
-	slices.Sort(parts)
-	return strings.Join(parts, ",")
-}
-
-// sizeText renders a size as a number with a binary suffix. The admission policy for Drydock's account accepts no exponent such as 1e12
-// (config/policy/fence-sets.yaml).
-func sizeText(size resource.Quantity) string {
-	return resource.NewQuantity(size.Value(), resource.BinarySI).String()
-}
-
-// keptTargets returns the targets of the current request that stay in the next request. After a failure or a refusal, a target that the
-// claims have not reached does not stay: it would end the next request in the same way. The template requests it again when it is due.
-func (in Input) keptTargets(current map[string]api.Target, state requestState) map[string]api.Target {
-	if state == requestMet {
-		return current
-	}
-	kept := maps.Clone(current)
-	maps.DeleteFunc(kept, func(template string, _ api.Target) bool { return in.isUnmet(template, current) })
-	return kept
-}
-
-// isUnmet reports whether a claim of the template is smaller than the target.
-func (in Input) isUnmet(template string, targets map[string]api.Target) bool {
-	target, requested := targets[template]
-	return requested && slices.ContainsFunc(in.memberClaims(template), func(c statefulset.Claim) bool {
-		size := volumeSize(c)
-		return size.Cmp(target.Size) < 0
+// isUnmet reports whether a claim of the template is smaller than the size.
+func (in Input) isUnmet(template string, size resource.Quantity) bool {
+	return slices.ContainsFunc(in.memberClaims(template), func(c statefulset.Claim) bool {
+		present := volumeSize(c)
+		return present.Cmp(size) < 0
 	})
 }
 
-// maxWaitForBegin is how long a request of grow-volumes may wait to begin before a warning reports it.
+// maxWaitForBegin is how long a growth may wait to begin before a warning reports it.
 const maxWaitForBegin = 15 * time.Minute
 
-// stalledRequest returns warnings if a request of grow-volumes has not begun for maxWaitForBegin, for example because a claim has lost its
-// volume.
-func (in Input) stalledRequest(growth *api.Growth, needs []need) (warnings []api.GrowthWarning) {
-	reason, _ := resize.ReasonNotToStart(resize.Input{Observed: in.Observed})
-	text := in.Set.Annotations[api.ResizeAnnotation]
-	for _, n := range needs {
-		last, asked := growth.Latest[n.template]
-		if reason == "" && text == growth.Request && asked && !operation.Within(in.Now, last.At.Time, maxWaitForBegin) {
-			warnings = append(warnings, n.blockedWarning(fmt.Sprintf("the request %s=%s has not begun yet. Find the cause: "+
-				"kubectl describe -n %s sts/%s", api.ResizeAnnotation, text, in.Set.Namespace, in.Set.Name)))
-		}
-	}
-	return warnings
+// stalledGrowth returns warnings if a growth has not begun for maxWaitForBegin, for example because a claim has lost its volume. why is
+// empty if no growth is open.
+func (in Input) stalledGrowth(growth *api.Growth, needs []need, why string) []api.GrowthWarning {
+	stalled := slices.DeleteFunc(slices.Clone(needs), func(n need) bool {
+		last, grown := growth.Latest[n.template]
+		return why == "" || !grown || operation.Within(in.Now, last.At.Time, maxWaitForBegin)
+	})
+	return blockedWarnings(stalled, why)
 }

@@ -12,7 +12,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
-	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -73,8 +72,8 @@ func TestUnreliableUsageDoesNotGrow(t *testing.T) {
 		row{"a raw block volume", web(rule, withClaim("data-web-0", "100Mi", asRawBlock), withClaim("data-web-1", "100Mi", asRawBlock),
 			withFree("data-web-1", 1))},
 		row{"the claim has no volume yet", web(rule, withClaim("data-web-0", "100Mi", hasCapacity("0")), withoutUsage("data-web-1"))},
-		row{"the volume was measured before the latest resize ended", webWith(rule, []build.Option{build.Resize("data=110Mi+"),
-			withEndedResize(api.Succeeded, "data=110Mi+", 2*time.Minute)}, withClaim("data-web-0", "110Mi"),
+		row{"the volume was measured before the latest resize ended", webWith(rule, []build.Option{withFloors("data=110Mi", 3*time.Minute),
+			withEndedGrowth(api.Succeeded, "data=110Mi", 2*time.Minute)}, withClaim("data-web-0", "110Mi"),
 			withClaim("data-web-1", "110Mi"), withFree("data-web-0", 1),
 			withUsage("data-web-0", func(u *grow.Usage) { u.MeasuredAt = u.MeasuredAt.Add(-3 * time.Minute) }))},
 		row{"unknown usage was reported before", webWith(rule, []build.Option{withGrowth(func(g *api.Growth) {
@@ -127,8 +126,8 @@ func TestGrowthThatWouldStopMembersIsBlocked(t *testing.T) {
 	)
 }
 
-// TestGrowthKeepsOpenRequestsOfUser: growth never overwrites a request of the user that is not met.
-func TestGrowthKeepsOpenRequestsOfUser(t *testing.T) {
+// TestGrowthBesideRequestOfUser: growth waits for an open request of the user, and leaves every request as it is.
+func TestGrowthBesideRequestOfUser(t *testing.T) {
 	full := func(options ...build.Option) Input { return webWith(rule, options, withFree("data-web-1", 1)) }
 	logs := []build.Option{build.Template("logs", "10Mi", expandable)}
 	check(t,
@@ -139,24 +138,55 @@ func TestGrowthKeepsOpenRequestsOfUser(t *testing.T) {
 		row{"the user's request was rolled back", full(build.Resize("data=150Mi"), withEndedResize(api.Succeeded, "data=150Mi",
 			time.Minute, build.RollbackOf("x")))},
 		row{"the user's request is met", full(build.Resize("data=100Mi"), withEndedResize(api.Succeeded, "data=100Mi", time.Minute))},
-		row{"the user's request is met, and applied from a manifest", full(build.Resize("data=100Mi"), appliedFromManifest)},
-		row{"the user's request with a minimum size is met, and applied from a manifest",
-			full(build.Resize("data=100Mi+"), appliedFromManifest)},
+		row{"the user's request is met, and had no operation", full(build.Resize("data=100Mi"))},
+		row{"the user's request with a minimum size is met", full(build.Resize("data=100Mi+"))},
 		row{"the request is auto", full(build.Resize("auto"))},
 		row{"the user's request for another template is met", full(append(logs, build.Resize("logs=10Mi@roomy:RWO"))...)},
-		row{"the user's request also names a removed template", full(build.Resize("data=100Mi+,none=1Gi+"))},
-		row{"the request of growth was just written", full(build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", time.Minute))},
-		row{"the request of growth has waited for an hour", full(build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", time.Hour))},
-		row{"the request of growth was refused", full(build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", time.Minute),
-			withEndedResize(api.Refused, "data=110Mi+", time.Minute))},
+		row{"the user requests another size, because growth was refused", full(build.Resize("data=150Mi"),
+			withFloorsOver("data=110Mi", "data=100Mi", time.Hour), withEndedGrowth(api.Refused, "data=110Mi", time.Minute))},
 	)
 }
 
-var appliedFromManifest = build.Edit(func(s *appsv1.StatefulSet) {
-	s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: "argocd-controller",
-		Operation: metav1.ManagedFieldsOperationApply,
-		FieldsV1:  &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:drydock.dev/resize":{}}}}`)}})
-})
+// TestFloorIsOpen: grow-volumes waits while detect-resize carries its floor out, and says when the floor is stuck.
+func TestFloorIsOpen(t *testing.T) {
+	full := func(options ...build.Option) Input { return webWith(rule, options, withFree("data-web-1", 1)) }
+	check(t,
+		row{"the floor was just raised", full(withFloors("data=110Mi", time.Minute))},
+		row{"the floor has waited for an hour", full(withFloors("data=110Mi", time.Hour))},
+		row{"the floor was refused", full(withFloors("data=110Mi", time.Minute), withEndedGrowth(api.Refused, "data=110Mi", time.Minute))},
+		row{"the user retries a growth that has failed", full(withFloors("data=110Mi", time.Hour),
+			withEndedGrowth(api.Failed, "data=110Mi", time.Minute), build.Annotation(api.RetryAnnotation, "now"))},
+	)
+}
+
+// TestFloorsEnd: floors go when growth is turned off, or the user decides about the size. The stored growth stays.
+func TestFloorsEnd(t *testing.T) {
+	grown := []func(*Input){withClaim("data-web-0", "110Mi"), withClaim("data-web-1", "110Mi"), withFree("data-web-0", 50),
+		withFree("data-web-1", 50)}
+	floor := withFloorsOver("data=110Mi", "data=100Mi", time.Hour)
+	with := func(rules string, options ...build.Option) Input {
+		return webWith(rules, append([]build.Option{build.Resize("data=100Mi"), floor,
+			withEndedResize(api.Succeeded, "data=100Mi", time.Hour, build.Growth("data=110Mi"), asking("data=100Mi"))}, options...), grown...)
+	}
+	shrunk := withEndedResize(api.Succeeded, "data=90Mi", time.Minute,
+		func(r *api.Resize) { r.Templates[0].Size = resource.MustParse("90Mi") })
+	check(t,
+		row{"growth is on", with(rule)},
+		row{"growth is turned off", with("off")},
+		row{"the template has no rule any more", with("none=max:1Gi")},
+		row{"the rules cannot be read", with("data=lots")},
+		row{"the set has no replicas", with(rule, build.Replicas(0))},
+		row{"the set has opted out", with("off", build.Label(api.ManagedLabel, ""))},
+		row{"the user requests a smaller size", with(rule, build.Resize("data=90Mi"))},
+		row{"the user requests a smaller size, and has withdrawn the request after the shrink", with(rule, shrunk, withoutRequest)},
+		row{"the user withdraws the request", with(rule, withoutRequest)},
+		row{"the floors were copied from another set", with(rule, build.GrowTo("data=110Mi", "", func(g *api.Growth) { g.Set = "shop/other" }))},
+	)
+}
+
+func asking(request string) func(*api.Resize) { return func(r *api.Resize) { r.Request = request } }
+
+var withoutRequest = build.Edit(func(s *appsv1.StatefulSet) { delete(s.Annotations, api.ResizeAnnotation) })
 
 // TestGrowthAfterEarlierGrowth: the earlier growth has succeeded, or the storage has not carried it out.
 func TestGrowthAfterEarlierGrowth(t *testing.T) {
@@ -164,13 +194,11 @@ func TestGrowthAfterEarlierGrowth(t *testing.T) {
 		withFree("data-web-1", 1)}
 	after := func(rule string, ago time.Duration) Input {
 		followed := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates[0].Spec = build.Claim("x", "110Mi").Spec })
-		return webWith(rule, []build.Option{build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", ago),
-			withEndedResize(api.Succeeded, "data=110Mi+", ago), followed},
+		return webWith(rule, []build.Option{withFloors("data=110Mi", ago), withEndedGrowth(api.Succeeded, "data=110Mi", ago), followed},
 			grown...)
 	}
 	failed := func(rule string, ago time.Duration, more ...func(*Input)) Input {
-		return webWith(rule, []build.Option{build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", ago+time.Hour),
-			withEndedResize(api.Failed, "data=110Mi+", ago)},
+		return webWith(rule, []build.Option{withFloors("data=110Mi", ago+time.Hour), withEndedGrowth(api.Failed, "data=110Mi", ago)},
 			append([]func(*Input){withFree("data-web-1", 1)}, more...)...)
 	}
 	requestsMore := build.Edit(func(c *corev1.PersistentVolumeClaim) {
@@ -185,12 +213,6 @@ func TestGrowthAfterEarlierGrowth(t *testing.T) {
 		row{"the growth failed seven hours ago, and the claims still request it", failed(rule, 7*time.Hour,
 			withClaim("data-web-1", "110Mi", hasCapacity("100Mi"), requestsMore), withFree("data-web-1", 1))},
 		row{"the growth failed two hours ago, and the rule's interval is one hour", failed(rule+",every:1h", 2*time.Hour)},
-		row{"the growth failed, and a retry would restart a failed cleanup", webWith(rule,
-			[]build.Option{build.Resize("data=110Mi+"), withOwnRequest("data=110Mi+", 9*time.Hour),
-				withEndedResize(api.Failed, "data=110Mi+", 8*time.Hour), build.Annotation(api.CleanupTemplateAnnotation, "{}"),
-				build.Annotation(api.CleanupAnnotation,
-					(&api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: build.ID, Kind: api.KindCleanup,
-						Phase: api.Failed, Set: api.SetRef{Name: "web", UID: "uid-web"}}}).Encode())}, withFree("data-web-1", 1))},
 	)
 }
 
@@ -205,7 +227,7 @@ func TestInvalidRulesAndStoredState(t *testing.T) {
 			"version", webWith(rule, []build.Option{build.Annotation(api.GrowthAnnotation, `{"version":7,"set":"shop/web"}`)},
 			withFree("data-web-1", 1))},
 		row{"the stored state belongs to another set", webWith(rule, []build.Option{build.Annotation(api.GrowthAnnotation,
-			`{"version":1,"set":"other/web","request":"data=110Mi+"}`)}, withFree("data-web-1", 1))},
+			`{"version":1,"set":"other/web","asked":{}}`)}, withFree("data-web-1", 1))},
 		row{"two templates are nearly full", webWith("data=max:200Mi;logs=max:20Mi",
 			[]build.Option{build.Template("logs", "10Mi", expandable)},
 			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), withFree("data-web-1", 1))},
@@ -223,49 +245,48 @@ func TestClaimGrowsBesideOneAtItsLimit(t *testing.T) {
 	}
 }
 
-// TestRefusedTemplateDoesNotBlockOthers: the class of logs does not allow expansion any more, so the request for logs was refused. Now data
+// TestRefusedTemplateDoesNotBlockOthers: the class of logs does not allow expansion any more, so the growth of logs was refused. Now data
 // is nearly full.
 func TestRefusedTemplateDoesNotBlockOthers(t *testing.T) {
 	logs := build.Template("logs", "10Mi", fixed)
 	const rules = "data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi"
-	in := webWith(rules, []build.Option{logs, build.Resize("logs=11Mi+"), withOwnRequest("logs=11Mi+", time.Hour),
-		withEndedResize(api.Refused, "logs=11Mi+", time.Minute, func(r *api.Resize) { r.Reason = api.ExpandImpossible })},
+	in := webWith(rules, []build.Option{logs, withFloors("logs=11Mi", time.Hour),
+		withEndedGrowth(api.Refused, "logs=11Mi", time.Minute, func(r *api.Resize) { r.Reason = api.ExpandImpossible })},
 		withClaim("logs-web-0", "10Mi", build.OfClass(fixed)), withFree("logs-web-0", 1), withFree("data-web-1", 1))
-	if got := written(Decide(in))[api.ResizeAnnotation]; got != "data=110Mi+" {
-		t.Errorf("requests %q, want data=110Mi+", got)
+	if got := written(Decide(in))[api.GrowToAnnotation]; got != "data=110Mi" {
+		t.Errorf("raises %q, want data=110Mi", got)
 	}
 }
 
 // TestTemplatesTakeTurnsAfterRefusal: two templates are nearly full, and a quota has room for one of them.
 func TestTemplatesTakeTurnsAfterRefusal(t *testing.T) {
-	const both = "data=110Mi+,logs=11Mi+"
-	after := func(request string, requested map[string]time.Duration) string {
-		growth := withGrowth(func(g *api.Growth) {
-			g.Request, g.Latest = request, map[string]api.RequestedGrowth{}
-			for template, ago := range requested {
-				g.Latest[template] = api.RequestedGrowth{At: metav1.NewTime(build.Now.Add(-ago)), Size: "1Mi"}
+	const both = "data=110Mi,logs=11Mi"
+	after := func(floors string, raised map[string]time.Duration) string {
+		growth := build.GrowTo(floors, "", func(g *api.Growth) {
+			for template, ago := range raised {
+				g.Latest[template] = api.RequestedGrowth{At: metav1.NewTime(build.Now.Add(-ago)), Size: "1Mi", Over: ptr.To("")}
 			}
 		})
 		in := webWith("data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi", []build.Option{build.Template("logs", "10Mi", expandable),
-			build.Resize(request), growth, withEndedResize(api.Refused, request, time.Minute,
+			growth, withEndedGrowth(api.Refused, floors, time.Minute,
 				func(r *api.Resize) { r.Reason = api.QuotaExceeded })},
 			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), withFree("data-web-1", 1))
-		return written(Decide(in))[api.ResizeAnnotation]
+		return written(Decide(in))[api.GrowToAnnotation]
 	}
 	type ago = map[string]time.Duration
 	for name, c := range map[string]struct {
-		request string
-		ago     ago
-		want    string // "" keeps the request
+		floors string
+		ago    ago
+		want   string // "" keeps the floors
 	}{
-		"both were refused":                    {both, ago{"data": time.Minute, "logs": time.Minute}, "data=110Mi+"},
-		"one was refused just now":             {"data=110Mi+", ago{"data": time.Minute, "logs": time.Hour}, ""},
-		"one was refused, now the other":       {"data=110Mi+", ago{"data": 20 * time.Minute, "logs": time.Hour}, "logs=11Mi+"},
-		"the other was refused, now the first": {"logs=11Mi+", ago{"data": time.Hour, "logs": 20 * time.Minute}, "data=110Mi+"},
-		"the other was never requested":        {"data=110Mi+", ago{"data": 20 * time.Minute}, "logs=11Mi+"},
+		"both were refused":                    {both, ago{"data": time.Minute, "logs": time.Minute}, "data=110Mi"},
+		"one was refused just now":             {"data=110Mi", ago{"data": time.Minute, "logs": time.Hour}, ""},
+		"one was refused, now the other":       {"data=110Mi", ago{"data": 20 * time.Minute, "logs": time.Hour}, "logs=11Mi"},
+		"the other was refused, now the first": {"logs=11Mi", ago{"data": time.Hour, "logs": 20 * time.Minute}, "data=110Mi"},
+		"the other was never requested":        {"data=110Mi", ago{"data": 20 * time.Minute}, "logs=11Mi"},
 	} {
-		if got := after(c.request, c.ago); got != c.want {
-			t.Errorf("%s: requests %q, want %q", name, got, c.want)
+		if got := after(c.floors, c.ago); got != c.want {
+			t.Errorf("%s: raises %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -274,30 +295,25 @@ func TestTemplatesTakeTurnsAfterRefusal(t *testing.T) {
 func TestFailedTemplateDelaysNoOther(t *testing.T) {
 	logs := build.Template("logs", "10Mi", expandable)
 	const rules = "data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi"
-	growth := withGrowth(func(g *api.Growth) {
-		g.Request = "logs=11Mi+"
-		g.Latest = map[string]api.RequestedGrowth{"logs": {At: metav1.NewTime(build.Now.Add(-2 * time.Hour)), Size: "11Mi", Cause: "it was full"}}
-	})
-	in := webWith(rules, []build.Option{logs, build.Resize("logs=11Mi+"), growth, withEndedResize(api.Failed, "logs=11Mi+", time.Hour)},
+	in := webWith(rules, []build.Option{logs, withFloors("logs=11Mi", 2*time.Hour), withEndedGrowth(api.Failed, "logs=11Mi", time.Hour)},
 		withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), withFree("data-web-1", 1))
-	if got := written(Decide(in))[api.ResizeAnnotation]; got != "data=110Mi+" {
-		t.Errorf("requests %q, want data=110Mi+", got)
+	if got := written(Decide(in))[api.GrowToAnnotation]; got != "data=110Mi" {
+		t.Errorf("raises %q, want data=110Mi", got)
 	}
 }
 
-// TestFailedTemplatePausesAfterGrowthOfAnother: the growth of logs failed ten minutes ago. Since then data has grown, so the request
-// does not name logs any more.
+// TestFailedTemplatePausesAfterGrowthOfAnother: the growth of logs failed ten minutes ago. Since then data has grown, so logs has no
+// floor any more.
 func TestFailedTemplatePausesAfterGrowthOfAnother(t *testing.T) {
-	growth := withGrowth(func(g *api.Growth) {
-		g.Request = "data=100Mi+"
+	growth := build.GrowTo("data=100Mi", "", func(g *api.Growth) {
 		g.Latest = map[string]api.RequestedGrowth{
-			"logs": {At: metav1.NewTime(build.Now.Add(-15 * time.Minute)), Size: "15Mi", Cause: "it is full"},
-			"data": {At: metav1.NewTime(build.Now.Add(-5 * time.Minute)), Size: "100Mi", Cause: "it was full"}}
+			"logs": {At: metav1.NewTime(build.Now.Add(-15 * time.Minute)), Size: "15Mi", Cause: "it is full", Over: ptr.To("")},
+			"data": {At: metav1.NewTime(build.Now.Add(-5 * time.Minute)), Size: "100Mi", Cause: "it was full", Over: ptr.To("")}}
 	})
 	in := webWith("data=below:20%,by:10%,max:200Mi;logs=below:20%,max:50Mi", []build.Option{build.Template("logs", "10Mi", expandable),
-		build.Resize("data=100Mi+"), growth, withEndedResize(api.Succeeded, "data=100Mi+", 2*time.Minute)},
+		growth, withEndedGrowth(api.Succeeded, "data=100Mi", 2*time.Minute)},
 		withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), withFree("data-web-1", 50))
-	if p := Decide(in); written(p)[api.ResizeAnnotation] != "" {
+	if p := Decide(in); written(p)[api.GrowToAnnotation] != "" {
 		t.Errorf("%s", p)
 	}
 }
@@ -305,10 +321,10 @@ func TestFailedTemplatePausesAfterGrowthOfAnother(t *testing.T) {
 // TestShrinkIsNoFailedExpansion: growth enlarged the claims two hours ago. An hour ago, the user shrank them again. Now a volume is
 // nearly full. Nothing has failed, and the rule has no every, so it must grow.
 func TestShrinkIsNoFailedExpansion(t *testing.T) {
-	in := webWith(rule, []build.Option{build.Resize("data=100Mi"), withOwnRequest("data=110Mi+", 2*time.Hour),
-		withEndedResize(api.Succeeded, "data=100Mi", time.Hour)}, withFree("data-web-1", 1))
-	p, warnings := decideWithWarnings(in)
-	if got := written(p)[api.ResizeAnnotation]; got != "data=110Mi+" {
+	in := webWith(rule, []build.Option{build.Resize("data=100Mi"), withFloors("data=110Mi", 2*time.Hour),
+		withEndedResize(api.Succeeded, "data=100Mi", time.Hour, func(r *api.Resize) { r.Templates[0].Size = resource.MustParse("100Mi") })},
+		withFree("data-web-1", 1))
+	if p, warnings := decideWithWarnings(in); p.Reason != api.VolumesGrow {
 		t.Errorf("a volume with 1%% free space does not grow for hours: %s, %+v", p, warnings)
 	}
 }
@@ -331,28 +347,34 @@ func TestTwoFailingTemplatesPause(t *testing.T) {
 			in.Usage[name] = u
 		}
 		wrote := written(Decide(in))
-		request, asked := wrote[api.ResizeAnnotation]
-		if _, retried := wrote[api.RetryAnnotation]; !asked && !retried {
+		floors, raised := wrote[api.GrowToAnnotation]
+		if !raised {
 			continue
 		}
 		failures++
-		options = []build.Option{logs, build.Resize(request), build.Annotation(api.GrowthAnnotation, wrote[api.GrowthAnnotation]),
-			withEndedResize(api.Failed, request, -time.Duration(minute)*time.Minute-30*time.Second)}
+		options = []build.Option{logs, build.Annotation(api.GrowToAnnotation, floors),
+			build.Annotation(api.GrowthAnnotation, wrote[api.GrowthAnnotation]),
+			withEndedGrowth(api.Failed, floors, -time.Duration(minute)*time.Minute-30*time.Second)}
 	}
 	if failures != 2 {
 		t.Errorf("%d resizes fail within five hours, want 2", failures)
 	}
 }
 
-// TestRemovedGrowthRequestIsNotRepeatedAtOnce: an earlier resize of the template has succeeded. A minute ago, growth wrote data=110Mi+, and
+// TestRemovedFloorIsNotRaisedAtOnce: an earlier resize of the template has succeeded. A minute ago, growth raised the floor to 110Mi, and
 // another client (a sync that prunes annotations) has removed it before detect-resize began.
-func TestRemovedGrowthRequestIsNotRepeatedAtOnce(t *testing.T) {
+func TestRemovedFloorIsNotRaisedAtOnce(t *testing.T) {
 	named := func(r *api.Resize) {
 		r.Templates = []api.TemplateTarget{{Name: "data", Size: resource.MustParse("100Mi")}}
 	}
-	in := webWith(rule, []build.Option{withEndedResize(api.Succeeded, "data=100Mi+", 24*time.Hour, named),
-		withOwnRequest("data=110Mi+", time.Minute)}, withFree("data-web-1", 1))
-	if p := Decide(in); p.Kind == plan.KindDo && written(p)[api.ResizeAnnotation] != "" {
-		t.Errorf("the removed request is written again after a minute: %s", p)
+	raised := build.GrowTo("data=110Mi", "", func(g *api.Growth) {
+		g.After = build.ID
+		g.Latest["data"] = api.RequestedGrowth{At: metav1.NewTime(build.Now.Add(-time.Minute)), Size: "110Mi", Over: ptr.To("")}
+	})
+	removed := build.Edit(func(s *appsv1.StatefulSet) { delete(s.Annotations, api.GrowToAnnotation) })
+	in := webWith(rule, []build.Option{withEndedResize(api.Succeeded, "data=100Mi+", 24*time.Hour, named), raised, removed},
+		withFree("data-web-1", 1))
+	if p := Decide(in); written(p)[api.GrowToAnnotation] != "" {
+		t.Errorf("the removed floor is raised again after a minute: %s", p)
 	}
 }

@@ -1,13 +1,13 @@
-// Package growvolumes requests larger volumes for a StatefulSet when they are nearly full. The set or its namespace must have rules for
+// Package growvolumes raises the floors of a StatefulSet's volumes when they are nearly full. The set or its namespace must have rules for
 // growth.
 //
 //	in    object.changed, which the sweep of sift sends for sets with rules for growth
 //	get   the StatefulSet, its claims, the ConfigMap drydock-grow; the usage of the volumes from Prometheus or from the kubelets of
 //	      the members' nodes; StorageClasses if a volume is nearly full
-//	do    patch StatefulSet: the request of a resize, its retry, and the annotation drydock.dev/growth; create a token of the
-//	      account volume-stats
-//	out   nothing: detect-resize observes the request
-//	never requests a resize that stops a member, and never uses figures that are missing, old or contradictory
+//	do    patch StatefulSet: the annotations drydock.dev/grow-to and drydock.dev/growth; create a token of the account volume-stats
+//	out   nothing: detect-resize observes the floors
+//	never writes the user's request, never lets volumes grow that would stop a member, and never uses figures that are missing,
+//	old or contradictory
 package growvolumes
 
 import (

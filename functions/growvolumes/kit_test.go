@@ -130,12 +130,24 @@ func withGrowth(change func(*api.Growth)) build.Option {
 	return build.Annotation(api.GrowthAnnotation, growth.Encode())
 }
 
-// withOwnRequest stores that grow-volumes wrote the request some time ago.
-func withOwnRequest(request string, ago time.Duration) build.Option {
-	return withGrowth(func(g *api.Growth) {
-		g.Request = request
-		g.Latest = map[string]api.RequestedGrowth{"data": {At: metav1.NewTime(build.Now.Add(-ago)), Size: "110Mi", Cause: "it was full"}}
+// withFloors has grow-volumes raise the floors some time ago, on a set without a request.
+func withFloors(floors string, ago time.Duration) build.Option {
+	return withFloorsOver(floors, "", ago)
+}
+
+// withFloorsOver is withFloors on a set with a request.
+func withFloorsOver(floors, request string, ago time.Duration) build.Option {
+	return build.GrowTo(floors, request, func(g *api.Growth) {
+		for template, latest := range g.Latest {
+			latest.At = metav1.NewTime(build.Now.Add(-ago))
+			g.Latest[template] = latest
+		}
 	})
+}
+
+// withEndedGrowth stores the record of a growth to the floors that ended some time ago.
+func withEndedGrowth(phase api.Phase, floors string, ago time.Duration, options ...func(*api.Resize)) build.Option {
+	return withEndedResize(phase, "", ago, append(options, build.Growth(floors))...)
 }
 
 // withEndedResize stores the record of a resize for the request that ended some time ago.

@@ -36,6 +36,14 @@ func (n need) blockedWarning(why string) api.GrowthWarning {
 		Message: fmt.Sprintf("the volumes of template %s are nearly full and do not grow: %s", n.template, why)}
 }
 
+// blockedWarnings returns the Warnings that the templates cannot grow, with the reason.
+func blockedWarnings(needs []need, why string) (warnings []api.GrowthWarning) {
+	for _, n := range needs {
+		warnings = append(warnings, n.blockedWarning(why))
+	}
+	return warnings
+}
+
 // findNeeds returns the templates that need to grow and may grow further. It returns warnings for templates at their limit, without a known
 // usage, or without existence in the set.
 func (in Input) findNeeds() (needs []need, warnings []api.GrowthWarning) {

@@ -5,11 +5,17 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// report stores the current warnings, and records an Event for each new one. If nothing has changed, the plan writes nothing.
+// report stores the current warnings, records an Event for each new one, and removes floors that no longer count. If nothing has changed,
+// the plan writes nothing.
 func (in Input) report(growth *api.Growth, reason api.Reason, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
-	next := growth.Clone()
+	next := in.withoutReplacedGrowths(growth)
 	notes := in.eventsForNew(next, warnings)
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	if floors := in.floors(); len(floors) == 0 {
+		patch.Unannotate(api.GrowToAnnotation)
+	} else {
+		patch.Annotate(api.GrowToAnnotation, api.FormatGrowTo(floors))
+	}
 	if _, known := in.Set.Annotations[api.GrowthAnnotation]; known || !next.Empty() {
 		patch.Annotate(api.GrowthAnnotation, next.Encode())
 	}

@@ -2,117 +2,70 @@ package growvolumes
 
 import (
 	"fmt"
-	"maps"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
+	"drydock.dev/shared/world"
 	"drydock.dev/test/kit/build"
 )
 
-// TestGrowthWritesResizeRequest: growth writes the resize annotation, and stores the same request as its own.
-func TestGrowthWritesResizeRequest(t *testing.T) {
+// TestFloors: the floors that growth writes. Afterwards they count for detect-resize.
+func TestFloors(t *testing.T) {
 	full, logs := withFree("data-web-1", 1), build.Template("logs", "10Mi", expandable)
 	for says, row := range map[string]struct {
 		in   Input
 		want string
 	}{
-		"there was no request":              {web(rule, full), "data=110Mi+"},
-		"the growth is capped by the limit": {web("data=below:20%,by:50Mi,max:120Mi", full), "data=120Mi+"},
+		"there was no floor":                {web(rule, full), "data=110Mi"},
+		"the growth is capped by the limit": {web("data=below:20%,by:50Mi,max:120Mi", full), "data=120Mi"},
 		"another claim is larger": {web(rule, withClaim("data-web-0", "180Mi"), withFree("data-web-0", 50), full),
-			"data=180Mi+"},
+			"data=180Mi"},
 		"the size is in GiB": {web("data=below:20%,max:20Gi", withClaim("data-web-0", "11Gi"),
-			withFree("data-web-0", 1)), "data=13Gi+"},
-		"a request of the user for another template is kept": {webWith(rule, []build.Option{logs, build.Resize("logs=10Mi@roomy:RWO")},
-			full), "data=110Mi+,logs=10Mi+"},
-		"a request of the user is met":        {webWith(rule, []build.Option{build.Resize("data=100Mi")}, full), "data=110Mi+"},
-		"a request for a smaller size is met": {webWith(rule, []build.Option{build.Resize("data=90Mi+")}, full), "data=110Mi+"},
+			withFree("data-web-0", 1)), "data=13Gi"},
+		"the floor of another template stays": {webWith(rule+";logs=max:20Mi", []build.Option{logs, withFloors("logs=10Mi", time.Hour)}, full),
+			"data=110Mi,logs=10Mi"},
+		"the user requests another template":  {webWith(rule, []build.Option{logs, build.Resize("logs=10Mi@roomy:RWO")}, full), "data=110Mi"},
+		"a request of the user is met":        {webWith(rule, []build.Option{build.Resize("data=100Mi")}, full), "data=110Mi"},
+		"a request for a smaller size is met": {webWith(rule, []build.Option{build.Resize("data=90Mi+")}, full), "data=110Mi"},
+		"the user has shrunk the volumes since the floor": {webWith(rule, []build.Option{build.Resize("data=100Mi"),
+			withFloors("data=180Mi", 2*time.Hour), withEndedResize(api.Succeeded, "data=100Mi", time.Hour)}, full), "data=110Mi"},
 		"two templates": {webWith("*=max:200Mi", []build.Option{logs}, withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), full),
-			"data=110Mi+,logs=11Mi+"},
-		"two templates, and one must pause": {webWith("*=max:200Mi,every:1h", []build.Option{logs, build.Resize("data=100Mi+"),
-			withOwnRequest("data=100Mi+", time.Minute)},
-			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), full), "data=100Mi+,logs=11Mi+"},
-		"max is written with an exponent": {web("data=below:20%,by:200Mi,max:150e6", full), "data=150000000+"},
+			"data=110Mi,logs=11Mi"},
+		"two templates, and one must pause": {webWith("*=max:200Mi,every:1h", []build.Option{logs, withFloors("data=100Mi", time.Minute)},
+			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 1), full), "data=100Mi,logs=11Mi"},
+		"max is written with an exponent": {web("data=below:20%,by:200Mi,max:150e6", full), "data=150000000"},
 		"a user has enlarged a claim to a size with an exponent": {web(rule, withClaim("data-web-0", "150e6"),
-			withFree("data-web-0", 50), full), "data=150000000+"},
-		"by is the largest number": {web("data=below:20%,by:9223372036854775807,max:200Mi", full), "data=200Mi+"},
+			withFree("data-web-0", 50), full), "data=150000000"},
+		"by is the largest number": {web("data=below:20%,by:9223372036854775807,max:200Mi", full), "data=200Mi"},
 		"max was lowered after the growth had failed": {webWith("data=below:20%,by:300Mi,max:200Mi",
-			[]build.Option{build.Resize("data=400Mi+"),
-				withOwnRequest("data=400Mi+", 9*time.Hour), withEndedResize(api.Failed, "data=400Mi+", 8*time.Hour)}, full), "data=200Mi+"},
+			[]build.Option{withFloors("data=400Mi", 9*time.Hour), withEndedGrowth(api.Failed, "data=400Mi", 8*time.Hour)}, full), "data=200Mi"},
 		"max was lowered after the growth was refused": {webWith("data=below:20%,by:300Mi,max:200Mi",
-			[]build.Option{build.Resize("data=400Mi+"),
-				withOwnRequest("data=400Mi+", 9*time.Hour), withEndedResize(api.Refused, "data=400Mi+", time.Minute)}, full),
-			"data=200Mi+"},
+			[]build.Option{withFloors("data=400Mi", 9*time.Hour), withEndedGrowth(api.Refused, "data=400Mi", time.Minute)}, full),
+			"data=200Mi"},
 		"max of another template was lowered after the growth had failed": {webWith("data=below:20%,max:200Mi;logs=max:15Mi",
-			[]build.Option{logs,
-				build.Resize("data=100Mi+,logs=90Mi+"), withOwnRequest("data=100Mi+,logs=90Mi+", 9*time.Hour),
-				withEndedResize(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
-			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), full), "data=110Mi+"},
+			[]build.Option{logs, withFloors("data=100Mi,logs=90Mi", 9*time.Hour),
+				withEndedGrowth(api.Failed, "data=100Mi,logs=90Mi", 8*time.Hour)},
+			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), full), "data=110Mi"},
 		"another template has no rule any more": {webWith("data=below:20%,max:200Mi", []build.Option{logs,
-			build.Resize("data=100Mi+,logs=90Mi+"), withOwnRequest("data=100Mi+,logs=90Mi+", 9*time.Hour),
-			withEndedResize(api.Failed, "data=100Mi+,logs=90Mi+", 8*time.Hour)},
-			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), full), "data=110Mi+"},
+			withFloors("data=100Mi,logs=90Mi", 9*time.Hour), withEndedGrowth(api.Failed, "data=100Mi,logs=90Mi", 8*time.Hour)},
+			withClaim("logs-web-0", "10Mi"), withFree("logs-web-0", 50), full), "data=110Mi"},
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := row.in.Set.DeepCopy()
-			for key, value := range written(Decide(row.in)) {
-				set.Annotations[key] = value
-			}
-			if got := set.Annotations[api.ResizeAnnotation]; got != row.want || !api.RequestedByGrowth(set, got) {
-				t.Errorf("requests %s, want %s; stores %s", got, row.want, set.Annotations[api.GrowthAnnotation])
-			}
-			if _, err := api.ParseRequest(row.want); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// TestGrowthDoesNotReplaceExactSizeOfManifest: a manifest with an exact size will be applied again. That would shrink the grown volumes by
-// a copy, and stop all members. Argo CD by default and Helm write a manifest with the operation Update.
-func TestGrowthDoesNotReplaceExactSizeOfManifest(t *testing.T) {
-	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
-	manifest := func(request string) map[string]string {
-		return map[string]string{lastApplied: `{"metadata":{"annotations":{"drydock.dev/resize":"` + request + `"}}}`}
-	}
-	for says, row := range map[string]struct {
-		manager, request string
-		annotations      map[string]string
-		want             string // empty if growth is blocked
-	}{
-		"Argo CD by default (client-side apply)": {"argocd-controller", "data=100Mi", manifest("data=100Mi"), ""},
-		"Helm 3":                                 {"helm", "data=100Mi", map[string]string{"meta.helm.sh/release-name": "web"}, ""},
-		"Flux with Helm":                         {"helm-controller", "data=100Mi", nil, ""},
-		"Terraform with Helm":                    {"terraform-provider-helm_v3.0.2_x5", "data=100Mi", nil, ""},
-		"kubectl replace":                        {"kubectl-replace", "data=100Mi", nil, ""},
-		"Helm 3, at least this size":             {"helm", "data=100Mi+", nil, "data=110Mi+"},
-		"kubectl annotate":                       {"kubectl-annotate", "data=100Mi", nil, "data=110Mi+"},
-		"kubectl edit":                           {"kubectl-edit", "data=100Mi", nil, "data=110Mi+"},
-		"kubectl patch":                          {"kubectl-patch", "data=100Mi", nil, "data=110Mi+"},
-		"kubectl drydock resize":                 {api.FieldManager, "data=100Mi", nil, "data=110Mi+"},
-		"kubectl annotate over a manifest":       {"kubectl-annotate", "data=100Mi+", manifest("data=80Mi"), ""},
-		"kubectl annotate over at least 80":      {"kubectl-annotate", "data=100Mi", manifest("data=80Mi+"), "data=110Mi+"},
-		"removed, but not from the manifest":     {"", "", manifest("data=80Mi"), ""},
-		"a damaged manifest":                     {"kubectl-annotate", "data=100Mi", map[string]string{lastApplied: "{"}, "data=110Mi+"},
-	} {
-		t.Run(says, func(t *testing.T) {
-			applied := build.Edit(func(s *appsv1.StatefulSet) {
-				maps.Copy(s.Annotations, row.annotations)
-				if row.manager != "" {
-					s.Annotations[api.ResizeAnnotation] = row.request
-					s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: row.manager,
-						Operation: metav1.ManagedFieldsOperationUpdate,
-						FieldsV1:  &metav1.FieldsV1{Raw: []byte(`{"f:metadata":{"f:annotations":{"f:drydock.dev/resize":{}}}}`)}})
-				}
-			})
-			p, warnings := decideWithWarnings(webWith(rule, []build.Option{applied}, withFree("data-web-1", 1)))
-			if got := written(p)[api.ResizeAnnotation]; got != row.want || (len(warnings) == 0) != (row.want != "") {
-				t.Errorf("writes %q, want %q; %+v", got, row.want, warnings)
+			write(set, Decide(row.in))
+			record := operation.Of(set).Resize
+			if got := set.Annotations[api.GrowToAnnotation]; got != row.want || world.GrowTo(set, record, false) != row.want {
+				t.Errorf("raises %s, of which %s count, want %s; stores %s", got, world.GrowTo(set, record, false), row.want,
+					set.Annotations[api.GrowthAnnotation])
 			}
 		})
 	}
@@ -120,17 +73,61 @@ func TestGrowthDoesNotReplaceExactSizeOfManifest(t *testing.T) {
 
 // written returns the annotations that the plan writes.
 func written(p plan.Plan) map[string]string {
-	all := map[string]string{}
+	set := &appsv1.StatefulSet{}
+	set.Annotations = map[string]string{}
+	write(set, p)
+	return set.Annotations
+}
+
+// write makes the plan's changes of annotations.
+func write(set *appsv1.StatefulSet, p plan.Plan) {
 	for _, a := range p.Actions {
 		for _, op := range a.Ops {
-			for _, key := range []string{api.ResizeAnnotation, api.GrowthAnnotation, api.RetryAnnotation} {
-				if text, ok := op.Value.(string); ok && op.Path == "/metadata/annotations/drydock.dev~1"+key[len(api.Prefix):] {
-					all[key] = text
+			for _, key := range []string{api.GrowToAnnotation, api.GrowthAnnotation} {
+				if op.Path != "/metadata/annotations/drydock.dev~1"+key[len(api.Prefix):] {
+					continue
+				}
+				if text, ok := op.Value.(string); ok {
+					set.Annotations[key] = text
+				}
+				if op.Op == "remove" {
+					delete(set.Annotations, key)
 				}
 			}
 		}
 	}
-	return all
+}
+
+// TestShrinkAndGrowthDoNotAlternate: the volumes have grown to 110Mi, and the user requests 90Mi. They shrink once. Then they are nearly
+// full, and grow once. The request for 90Mi, which stays on the set, makes them shrink no second time.
+func TestShrinkAndGrowthDoNotAlternate(t *testing.T) {
+	var operations []string
+	options, size := []build.Option{build.Resize("data=90Mi"), withFloorsOver("data=110Mi", "data=100Mi", time.Hour)}, "110Mi"
+	for range 12 {
+		free := int64(50)
+		if size == "90Mi" {
+			free = 1
+		}
+		in := webWith(rule, options, withClaim("data-web-0", size), withClaim("data-web-1", size), withFree("data-web-0", 50),
+			withFree("data-web-1", free), editSet(func(s *appsv1.StatefulSet) {
+				s.Spec.VolumeClaimTemplates[0].Spec = build.Claim("x", size).Spec
+			}))
+		write(in.Set, Decide(in))
+		options = nil
+		for key, value := range in.Set.Annotations {
+			options = append(options, build.Annotation(key, value))
+		}
+		observed := resize.Input{Observed: in.Observed, Settings: build.Settings()}
+		if changes, _, _ := resize.NeededChanges(observed); changes != nil {
+			record := changes.Record(observed)
+			record.Phase, record.Finished = api.Succeeded, ptr.To(metav1.NewTime(build.Now.Add(-time.Minute)))
+			operations, size = append(operations, record.Purpose()), record.Templates[0].Size.String()
+			options = append(options, build.Status(record))
+		}
+	}
+	if got := strings.Join(operations, ", "); got != "data=90Mi, data=99Mi" {
+		t.Errorf("the operations are %s", got)
+	}
 }
 
 // TestSecondDecisionWritesNothing: after the first decision's writes, the second one changes nothing.
@@ -146,11 +143,7 @@ func TestSecondDecisionWritesNothing(t *testing.T) {
 			if first.Kind != plan.KindDo {
 				t.Fatalf("%v", first)
 			}
-			editSet(func(s *appsv1.StatefulSet) {
-				for key, value := range written(first) {
-					s.Annotations[key] = value
-				}
-			})(&in)
+			write(in.Set, first)
 			if again := Decide(in); again.Kind != plan.KindNoop {
 				t.Errorf("%v", again)
 			}
@@ -173,9 +166,7 @@ func TestStoredGrowthStaysReadable(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			set := in.Set.DeepCopy()
-			for key, value := range written(Decide(in)) {
-				set.Annotations[key] = value
-			}
+			write(set, Decide(in))
 			if growth, err := api.LoadGrowth(set); err != nil || growth == nil || len(growth.Warnings) != 1 {
 				t.Errorf("%d bytes: %v, %v", len(set.Annotations[api.GrowthAnnotation]), growth != nil, err)
 			}

@@ -113,7 +113,7 @@ func retryHint(in Input, planned operation.Record) string {
 	}
 	text := fmt.Sprintf("The sleep begins by itself when this is corrected, at the latest %s later",
 		max(in.Settings.SleepRetry, operation.RefusalInterval))
-	if _, resized := in.Set.Annotations[api.ResizeAnnotation]; resized {
+	if api.WantsSizes(in.Set) {
 		return text
 	}
 	return text + ", or immediately with the annotation " + api.RetryAnnotation

@@ -100,10 +100,25 @@ func (in Input) reportUnreadableRecord(err error) plan.Plan {
 	return p
 }
 
-// decideWithoutScaler handles a set whose Scaler was deleted. The set keeps its count and loses its record.
+// decideWithoutScaler handles a set whose Scaler was deleted. The set keeps its count and loses its record. A paused set keeps the record
+// until it has members again: the record has the count that a visit starts.
 func (w work) decideWithoutScaler() plan.Plan {
 	if p := w.deleteFinishedHooks(nil); p.Kind == plan.KindDo || w.record == nil {
 		return p // the record is removed last, because the sweep finds the set by its record
+	}
+	if w.record.Paused && statefulset.Replicas(w.Set) == 0 {
+		if w.record.Active() { // an active record would block every other operation of the set
+			next := w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling")
+			next.Adopts, next.Scaler.UID = true, ""
+			return w.endScaling(next)
+		}
+		if w.record.Adopts && w.record.Scaler.UID == "" {
+			return plan.Noop(api.SetPaused)
+		}
+		next := w.record.Clone()
+		next.Adopts, next.Scaler.UID = true, "" // the admission policies then let every client scale the set
+		next.Reason, next.Message = api.ScalerGone, "the Scaler was deleted while it was paused"
+		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
 	}
 	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 }

@@ -47,6 +47,8 @@ func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 		"the members run again":                              {observed(web(3, withRecord(api.Succeeded, pausedAtZero)), pilot()), false},
 		"the record is lost while members start again":       {observed(web(0), pilot()), true},
 		"the record is lost, and zero members are requested": {observed(web(0), pilot(wants(0))), false},
+		"the Scaler is deleted while members start again": {observed(web(0,
+			withRecord(api.PreScaling, startingAfterPause))), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := Decide(c.in)
@@ -55,6 +57,16 @@ func TestRecordStaysPausedUntilCountRises(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestScalerDeletedDuringPauseEndsScaling: an active record would block all other operations of the set forever.
+func TestScalerDeletedDuringPauseEndsScaling(t *testing.T) {
+	in := observed(web(0, withRecord(api.Scaling, pausedAtZero)))
+	record := build.StoredScale(Decide(in))
+	if record == nil || record.Active() || !record.Paused || !record.Adopts {
+		t.Fatalf("%s\nstores %s, want a record that has ended, is paused and adopts", Decide(in), build.Words(record))
+	}
+	checkConverges(t, in)
 }
 
 // TestEndOfFailedPauseStartsMembersAgain: idle-timeout wakes a set by the end of the pause, and cannot request a retry.

@@ -68,7 +68,7 @@ func TestPercentageOfLargestVolumeDoesNotOverflow(t *testing.T) {
 
 // TestLoadGrowth: an unreliable document is an error, and a document of another set counts as absent.
 func TestLoadGrowth(t *testing.T) {
-	const good = `{"version":1,"set":"shop/web","request":"data=1Gi+"}`
+	const good = `{"version":1,"set":"shop/web","asked":{"data":{"at":"2026-11-01T00:00:00Z","size":"1Gi","saw":"","over":""}}}`
 	const warning = `{"reason":"x","message":""}`
 	tooLong := `{"version":1,"set":"shop/web","told":[` + strings.Repeat(warning+",", 4000) + warning + `]}`
 	for text, row := range map[string]struct{ loads, fails bool }{
@@ -84,8 +84,33 @@ func TestLoadGrowth(t *testing.T) {
 		if (growth != nil) != row.loads || (err != nil) != row.fails {
 			t.Errorf("%.60s: %v, %v", text, growth, err)
 		}
-		if api.RequestedByGrowth(set, "data=1Gi+") != row.loads || api.RequestedByGrowth(set, "data=2Gi+") || api.RequestedByGrowth(set, "") {
-			t.Errorf("%.60s: asked by growth", text)
+	}
+}
+
+// TestParseGrowTo: floors are sizes of templates and nothing else. Every other text is an error, whoever wrote it.
+func TestParseGrowTo(t *testing.T) {
+	for text, want := range map[string]string{
+		"data=15Gi":                     "data=15Gi",
+		"logs=2Gi,data=1000":            "data=1k,logs=2Gi",
+		"data=1e3":                      "data=1k",
+		"":                              "",
+		"auto":                          "",
+		"data":                          "",
+		"data=15Gi+":                    "",
+		"data=15Gi@fast":                "",
+		"data=15Gi%gold":                "",
+		"data=15Gi:RWX":                 "",
+		"serviceName=db":                "",
+		"data=15Gi,serviceName=db":      "",
+		"data=0":                        "",
+		"data=-1Gi":                     "",
+		"data=1Gi,data=2Gi":             "",
+		"DATA=1Gi":                      "",
+		strings.Repeat("a=1Gi,", 5<<10): "",
+	} {
+		floors, err := api.ParseGrowTo(text)
+		if got := api.FormatGrowTo(floors); got != want || (err != nil) != (want == "") {
+			t.Errorf("%.40q: %q, %v, want %q", text, got, err, want)
 		}
 	}
 }

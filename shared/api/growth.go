@@ -7,20 +7,22 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/text"
 )
 
-// Growth is what grow-volumes stores on a set. It is not the record of an operation: a resize carries out its request.
+// Growth is what grow-volumes stores on a set beside the floors in GrowToAnnotation. It is not the record of an operation: a resize
+// makes the volumes grow to the floors.
 type Growth struct {
 	Version int `json:"version"`
 	// Set is NAMESPACE/NAME of the StatefulSet, without UID, so that it stays valid when a resize creates the set again.
 	Set string `json:"set"`
-	// Request is the latest request that grow-volumes wrote into the resize annotation. It is empty before the first one.
-	Request string `json:"request,omitempty"`
-	// NewShape has the latest growth of each template, by its name.
+	// After is the resize or rollback in the set's record when grow-volumes raised the floors. It is empty if there was none.
+	After string `json:"after,omitempty"`
+	// Latest has the latest growth of each template, by its name.
 	Latest map[string]RequestedGrowth `json:"asked,omitempty"`
 	// Warnings has the present warnings. An Event was created for each.
 	Warnings []GrowthWarning `json:"told,omitempty"`
@@ -29,10 +31,19 @@ type Growth struct {
 // RequestedGrowth is a requested growth of a template's claims.
 type RequestedGrowth struct {
 	At metav1.Time `json:"at"`
-	// Size is the smallest size that the request gives each claim.
+	// Size is the smallest size that the growth gives each claim.
 	Size string `json:"size"`
 	// Cause is the cause, a sentence.
 	Cause string `json:"saw"`
+	// Over is the size of the template in the user's request that the growth exceeds, for example "10Gi", or "" if there was none. It is
+	// nil if the growth no longer counts, because the user has decided about the size since.
+	Over *string `json:"over,omitempty"`
+}
+
+// Exceeds reports whether the growth gives claims more than the size. A stored size that cannot be read exceeds every size.
+func (g RequestedGrowth) Exceeds(size resource.Quantity) bool {
+	grown, err := bounded.Quantity(g.Size)
+	return err != nil || grown.Cmp(size) > 0
 }
 
 // GrowthWarning says what keeps a template from growing.
@@ -82,12 +93,6 @@ func LoadGrowth(set *appsv1.StatefulSet) (*Growth, error) {
 	return growth, nil
 }
 
-// RequestedByGrowth reports whether grow-volumes wrote the request. Such a resize must not stop a member.
-func RequestedByGrowth(set *appsv1.StatefulSet, request string) bool {
-	growth, err := LoadGrowth(set)
-	return err == nil && growth != nil && request != "" && growth.Request == request
-}
-
 // Clone returns a copy. Changing it does not change g.
 func (g *Growth) Clone() *Growth {
 	next := *g
@@ -116,7 +121,44 @@ func (g *Growth) UpdateWarnings(now []GrowthWarning) []GrowthWarning {
 }
 
 // Empty reports whether there is nothing to store.
-func (g *Growth) Empty() bool { return g.Request == "" && len(g.Latest) == 0 && len(g.Warnings) == 0 }
+func (g *Growth) Empty() bool { return len(g.Latest) == 0 && len(g.Warnings) == 0 }
 
 // Encode renders the document.
 func (g *Growth) Encode() string { return mustJSON(g) }
+
+// WantsSizes reports whether the set has a request or floors of growth by usage. A retry then means the resize.
+func WantsSizes(set *appsv1.StatefulSet) bool {
+	_, requested := set.Annotations[ResizeAnnotation]
+	_, grows := set.Annotations[GrowToAnnotation]
+	return requested || grows
+}
+
+// ParseGrowTo reads GrowToAnnotation, for example "data=15Gi,logs=2Gi": one size for each template.
+func ParseGrowTo(text string) (map[string]resource.Quantity, error) {
+	request, err := ParseRequest(text)
+	if err != nil {
+		return nil, err
+	}
+	floors := map[string]resource.Quantity{}
+	for template, target := range request.Targets {
+		if !target.Exact || target.Class != "" || target.Attributes != nil || len(target.Modes) > 0 {
+			return nil, fmt.Errorf("%s=%.200q has more than a size for template %s", GrowToAnnotation, text, template)
+		}
+		floors[template] = target.Size
+	}
+	if request.Auto || len(request.Fields) > 0 {
+		return nil, fmt.Errorf("%s=%.200q has more than sizes of templates", GrowToAnnotation, text)
+	}
+	return floors, nil
+}
+
+// FormatGrowTo returns the text of GrowToAnnotation, by template. A size is a number with a binary suffix: the admission policy for
+// Drydock's account accepts no exponent such as 1e12 (config/policy/fence-sets.yaml).
+func FormatGrowTo(floors map[string]resource.Quantity) string {
+	var parts []string
+	for template, size := range floors {
+		parts = append(parts, template+"="+resource.NewQuantity(size.Value(), resource.BinarySI).String())
+	}
+	slices.Sort(parts)
+	return strings.Join(parts, ",")
+}

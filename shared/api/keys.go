@@ -201,8 +201,12 @@ const (
 	// the set and the count that the Scaler last observed.
 	ScaleAnnotation = Prefix + "scale"
 
-	// GrowthAnnotation on a StatefulSet has the latest growth that grow-volumes requested, and its Warnings that hold. detect-resize reads
-	// from it whether grow-volumes made the request. It stays.
+	// GrowToAnnotation on a StatefulSet has the floor of each template that grows by usage: the size that its claims grow to, for example
+	// "data=15Gi". Only grow-volumes writes it, and removes it when growth is turned off. detect-resize lets the claims grow.
+	GrowToAnnotation = Prefix + "grow-to"
+
+	// GrowthAnnotation on a StatefulSet has the latest growth of each template, and the present Warnings of grow-volumes. detect-resize
+	// reads from it which floors count. It stays.
 	GrowthAnnotation = Prefix + "growth"
 
 	// ReplicaOfAnnotation on a claim is the UID of the StatefulSet whose pod used the claim. Only such a claim is cleaned up. cleanup-pod

@@ -30,6 +30,9 @@ func IsOperationID(text string) bool { return operationIDs.MatchString(text) }
 // RollbackRequest returns the request of a rollback, as OperationID expects it.
 func RollbackRequest(operation string) string { return "rollback " + operation }
 
+// GrowthRequest returns the request of a growth by usage to the floors, as OperationID expects it.
+func GrowthRequest(growTo string) string { return "grow to " + growTo }
+
 // JournalName returns the name of the operation's ControllerRevision.
 func JournalName(operation string) string { return "drydock-" + operation }
 

@@ -203,7 +203,7 @@ const (
 
 // The volumes of a set grow automatically.
 const (
-	// VolumesGrow: A volume is nearly full, so a resize of all claims of its template was requested.
+	// VolumesGrow: A volume is nearly full, so all claims of its template will grow.
 	VolumesGrow Reason = "VolumesGrow"
 	// EnoughFree: No volume is nearly full.
 	EnoughFree Reason = "EnoughFree"

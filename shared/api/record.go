@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -78,6 +79,9 @@ type Header struct {
 	// Request is the text of the resize annotation, the cause of a sleep, a digest of a cleanup's template and settings, or the count of a
 	// scaling. Another request needs another operation.
 	Request string `json:"request"`
+	// GrowTo has the floors of a growth by usage. It is empty if the operation was begun for the request. A growth begins only while the set
+	// fulfils the request.
+	GrowTo string `json:"growTo,omitempty"`
 	// Attempt counts the operations in this annotation of the set, from 1. It gives each operation its own id.
 	Attempt  int          `json:"attempt"`
 	Set      SetRef       `json:"set"`
@@ -102,6 +106,9 @@ type Header struct {
 
 // Head returns the header of any record.
 func (h *Header) Head() *Header { return h }
+
+// Purpose returns the request or the floors that the operation was begun for.
+func (h *Header) Purpose() string { return cmp.Or(h.GrowTo, h.Request) }
 
 func (h *Header) active() bool { return !h.Phase.Terminal() }
 

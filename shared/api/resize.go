@@ -129,8 +129,11 @@ func (r *Resize) Encode() string { return mustJSON(r) }
 // record with another id for this set.
 func (r *Resize) HasIDOf(uid types.UID) bool {
 	request := r.Request
-	if r.Kind == KindRollback {
+	switch {
+	case r.Kind == KindRollback:
 		request = RollbackRequest(r.RollsBack)
+	case r.IsGrowth():
+		request = GrowthRequest(r.GrowTo)
 	}
 	return r.Operation == OperationID(uid, request, r.Attempt)
 }
@@ -163,6 +166,9 @@ func LoadResize(set *appsv1.StatefulSet) (*Resize, error) {
 
 // IsRollback reports whether the operation gives claims their former volumes back.
 func (r *Resize) IsRollback() bool { return r.Kind == KindRollback }
+
+// IsGrowth reports whether the operation is a growth by usage. Such a resize stops no member and restarts no pod.
+func (r *Resize) IsGrowth() bool { return r != nil && r.GrowTo != "" }
 
 // Active reports whether the operation still has work to do. A nil operation has none.
 func (r *Resize) Active() bool { return r != nil && r.active() }

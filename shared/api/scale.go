@@ -10,7 +10,7 @@ import (
 // Scale is the record of a set's latest scaling by a Scaler. Its request is the target count.
 type Scale struct {
 	Header
-	// Scaler is the custom resource that scales the set.
+	// Scaler is the custom resource that scales the set. Its UID is empty if it was deleted while the set had no members.
 	Scaler ScalerRef `json:"scaler"`
 	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count.
 	Previous int32 `json:"previous"`

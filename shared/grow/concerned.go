@@ -24,23 +24,25 @@ type Schedule struct {
 // volume.
 func (p Schedule) Concerned(c operation.Change) []api.Function {
 	if !c.Swept || c.Set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize) || c.Records.Resizing() ||
-		!c.Due(string(c.Set.UID), p.Period) ||
-		!IsEnabled(c.Set, p.Default(c.Set.Namespace)) && !hasOutdatedWarnings(c.Set) {
+		!c.Due(string(c.Set.UID), p.Period) {
 		return nil
 	}
-	return []api.Function{api.GrowVolumes}
+	if enabled := IsEnabled(c.Set, p.Default(c.Set.Namespace)); enabled && statefulset.Replicas(c.Set) > 0 || isOutdated(c.Set, enabled) {
+		return []api.Function{api.GrowVolumes}
+	}
+	return nil
 }
 
-// hasOutdatedWarnings reports whether the set has stored warnings about growth. If the set no longer has rules, grow-volumes must remove
-// them.
-func hasOutdatedWarnings(set *appsv1.StatefulSet) bool {
-	memory, err := api.LoadGrowth(set)
-	return err == nil && memory != nil && len(memory.Warnings) > 0 && statefulset.Managed(set)
+// isOutdated reports whether grow-volumes must remove stored warnings, or the floors of a set without growth.
+func isOutdated(set *appsv1.StatefulSet, enabled bool) bool {
+	growth, err := api.LoadGrowth(set)
+	_, raised := set.Annotations[api.GrowToAnnotation]
+	return statefulset.Managed(set) && err == nil && (raised && !enabled || growth != nil && len(growth.Warnings) > 0)
 }
 
-// IsEnabled reports whether growth is enabled for the set: by its own annotation or, without one, by the default of its namespace.
+// IsEnabled reports whether growth is enabled for the set: by its own annotation or, without one, by the default of its namespace. A set
+// without replicas does not grow, but keeps its floors.
 func IsEnabled(set *appsv1.StatefulSet, namespaceDefault bool) bool {
 	text, hasOwn := set.Annotations[api.GrowAnnotation]
-	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && statefulset.Replicas(set) > 0 &&
-		(hasOwn && text != api.GrowOff || !hasOwn && namespaceDefault)
+	return statefulset.Managed(set) && len(set.Spec.VolumeClaimTemplates) > 0 && (hasOwn && text != api.GrowOff || !hasOwn && namespaceDefault)
 }

@@ -186,8 +186,16 @@ func TestOnlySetsWithRulesAreMeasured(t *testing.T) {
 		"a default rule of its namespace": {default_: true, want: true},
 		"a default rule, and the set is excluded": {options: []build.Option{build.Annotation(api.GrowAnnotation,
 			api.GrowOff)}, default_: true},
-		"it has not opted in": {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
-		"it is at zero":       {options: []build.Option{rule, build.Replicas(0)}},
+		"it has not opted in":            {options: []build.Option{rule, build.Label(api.ManagedLabel, "")}},
+		"it is at zero":                  {options: []build.Option{rule, build.Replicas(0)}},
+		"it is at zero, and has a floor": {options: []build.Option{rule, build.GrowTo("data=2Gi", ""), build.Replicas(0)}},
+		"growth was turned off, and there is a floor": {options: []build.Option{build.Annotation(api.GrowAnnotation,
+			api.GrowOff), build.GrowTo("data=2Gi", "")}, want: true},
+		"the namespace has no default rule any more, and there is a floor": {options: []build.Option{build.GrowTo("data=2Gi", "")}, want: true},
+		"growth was turned off, and there is a floor of an unknown writer": {
+			options: []build.Option{build.Annotation(api.GrowToAnnotation, "data=2Gi")}, want: true},
+		"it has opted out, and there is a floor": {
+			options: []build.Option{build.GrowTo("data=2Gi", ""), build.Label(api.ManagedLabel, "")}},
 		"growth was turned off, and a Warning is stored": {options: []build.Option{build.Annotation(api.GrowAnnotation,
 			api.GrowOff), warned}, want: true},
 		"it has opted out, and a Warning is stored": {options: []build.Option{warned, build.Label(api.ManagedLabel, "")}},

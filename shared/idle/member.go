@@ -42,10 +42,9 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 
 // NewMember returns the member of a set with these records.
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
-	_, resize := set.Annotations[api.ResizeAnnotation] // then a retry belongs to the resize
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
 		HasScaler:      records.Scale != nil && records.Scale.Scaler.UID != "",
-		RetryRequested: records.Retried(set) && !resize}
+		RetryRequested: records.Retried(set) && !api.WantsSizes(set)}
 	m.Rules, m.Err = ParseRules(set)
 	m.RefusalOutdated = m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.RefusalDigest != "" && // older versions stored none
 		operation.RefusalOutdated(set, &m.Sleep.Header)

@@ -31,13 +31,15 @@ type Records struct {
 	ResizeErr, SleepErr, CleanupErr, ScaleErr error
 
 	request string // drydock.dev/resize on the set
+	growTo  string // drydock.dev/grow-to on the set
 	sleeps  bool   // whether the set may be asked to sleep: by its own annotations, or with its group
 	stopped bool   // whether the set requests no replicas
 }
 
 // Of returns the set's records.
 func Of(set *appsv1.StatefulSet) Records {
-	r := Records{request: set.Annotations[api.ResizeAnnotation], sleeps: set.Labels[api.GroupLabel] != ""}
+	r := Records{request: set.Annotations[api.ResizeAnnotation], growTo: set.Annotations[api.GrowToAnnotation],
+		sleeps: set.Labels[api.GroupLabel] != ""}
 	_, timeout := set.Annotations[api.IdleTimeoutAnnotation]
 	paused := set.Annotations[api.PausedAnnotation]
 	r.sleeps = r.sleeps || timeout || paused != "" && paused != "false"
@@ -94,7 +96,8 @@ func (r Records) Settled(record Record) bool {
 }
 
 // Withdrawn reports whether a user has withdrawn the request of a resize or a sleep, or replaced that of a resize, since it failed or was
-// refused. A request that cannot be read replaces nothing: it gets no record, so nothing else would show the failure.
+// refused. A growth by usage is withdrawn if its floors have changed. A request that cannot be read replaces nothing: it gets no record, so
+// nothing else would show the failure.
 func (r Records) Withdrawn(record Record) bool {
 	h := record.Head()
 	if h.Phase != api.Failed && h.Phase != api.Refused {
@@ -102,6 +105,9 @@ func (r Records) Withdrawn(record Record) bool {
 	}
 	if sleep, ok := record.(*api.Sleep); ok { // a set that has not become ready since then is still in trouble
 		return !r.sleeps && (r.stopped || !sleep.StartsLate)
+	}
+	if h.GrowTo != "" {
+		return h.GrowTo != r.growTo
 	}
 	if h.Kind != api.KindResize || h.Request == r.request {
 		return false

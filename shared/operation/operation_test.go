@@ -192,3 +192,26 @@ func TestSleepThatNobodyRequestsIsWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// TestGrowthWithOtherFloorsIsWithdrawn: a growth by usage that was refused or has failed counts in alerts until its floors change.
+func TestGrowthWithOtherFloorsIsWithdrawn(t *testing.T) {
+	floor := build.GrowTo("data=128Mi", "")
+	for situation, row := range map[string]struct {
+		phase   api.Phase
+		options []build.Option
+		want    bool
+	}{
+		"refused":                          {api.Refused, []build.Option{floor}, false},
+		"failed":                           {api.Failed, []build.Option{floor}, false},
+		"failed, beside a user's request":  {api.Failed, []build.Option{floor, build.Resize("data=64Mi")}, false},
+		"failed, and the floor is higher":  {api.Failed, []build.Option{build.GrowTo("data=256Mi", "")}, true},
+		"failed, and growth is turned off": {api.Failed, nil, true},
+		"active, and growth is turned off": {api.Expanding, nil, false},
+	} {
+		status := build.Status(build.Operation(row.phase, build.Growth("data=128Mi")))
+		records := operation.Of(build.Set("web", append(row.options, status)...))
+		if got := records.Withdrawn(records.Resize); got != row.want {
+			t.Errorf("%s: withdrawn %t", situation, got)
+		}
+	}
+}

@@ -204,5 +204,5 @@ func unreadable(kind api.Kind, err error) Operation {
 
 func shown(record operation.Record) Operation {
 	head := record.Head()
-	return Operation{Kind: head.Kind, Phase: head.Phase, Request: head.Request, Reason: head.Reason, Message: head.Message}
+	return Operation{Kind: head.Kind, Phase: head.Phase, Request: head.Purpose(), Reason: head.Reason, Message: head.Message}
 }

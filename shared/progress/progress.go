@@ -46,7 +46,7 @@ func FromRecord(o *world.Observed) (*Document, error) {
 	if record == nil {
 		return d, nil
 	}
-	d.Kind, d.Operation, d.Request, d.Phase, d.Strategy = record.Kind, record.Operation, record.Request, record.Phase, record.Strategy
+	d.Kind, d.Operation, d.Request, d.Phase, d.Strategy = record.Kind, record.Operation, record.Purpose(), record.Phase, record.Strategy
 	d.Withdrawn = operation.Of(o.Set).Withdrawn(record)
 	d.Started, d.Finished, d.Deadline = &record.Started, record.Finished, record.Deadline
 	d.Reason, d.Message, d.Function = record.Reason, record.Message, operation.MovedBy(record)

@@ -10,9 +10,10 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// Changes holds the changes that fulfil the request of a set.
+// Changes holds the changes that fulfil the request of a set, or make its volumes grow to the floors of growth by usage.
 type Changes struct {
 	Request   string
+	GrowTo    string // the floors; empty if the changes fulfil the request
 	Attempt   int
 	Templates []api.TemplateTarget
 	Claims    []Claim     // the claims that differ from the request, by name

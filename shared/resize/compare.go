@@ -13,8 +13,8 @@ import (
 	"drydock.dev/shared/world"
 )
 
-// NeededChanges returns the changes that the set's request needs. If it returns none, the reason says why. The error explains the reasons
-// StatusInvalid and RequestInvalid.
+// NeededChanges returns the changes that the set's request needs, or those of a growth by usage if the request needs none. If it returns
+// none, the reason says why. The error explains the reasons StatusInvalid and RequestInvalid.
 func NeededChanges(in Input) (*Changes, api.Reason, error) {
 	if reason, err := ReasonNotToStart(in); reason != "" {
 		return nil, reason, err
@@ -56,19 +56,21 @@ func ReasonNotToStart(in Input) (api.Reason, error) {
 	switch {
 	case in.Retry != nil && !in.Retry.names(record):
 		return api.NothingFailed, nil
-	case !requested:
+	case !requested && world.GrowTo(in.Set, record, in.retryRequested()) == "":
 		return api.NotRequested, nil
 	case api.CheckRequest(request) != nil:
 		return api.RequestInvalid, api.CheckRequest(request)
-	case !in.retryRequested() && world.Answered(record, request) && !IsRefusalOf(record, request): // a refused request is judged again
+	case requested && !in.retryRequested() && world.Answered(record, request) && record.Phase != api.Refused: // a refusal is judged again
 		return api.AlreadyRefused, nil
 	}
 	return "", nil
 }
 
-// Compare compares the request on the set with the set and its claims. It does so whether an operation may start or not.
+// Compare compares the request on the set with the set and its claims. If the set fulfils the request, it compares the floors of growth by
+// usage with them. So a growth neither delays a request nor makes it fail. It does so whether an operation may start or not.
 func Compare(in Input) *Changes {
-	changes := &Changes{Request: in.Set.Annotations[api.ResizeAnnotation], Attempt: 1}
+	request, requested := in.Set.Annotations[api.ResizeAnnotation]
+	changes := Changes{Request: request, Attempt: 1}
 	record, err := in.Record()
 	if err != nil {
 		record = nil
@@ -76,14 +78,22 @@ func Compare(in Input) *Changes {
 	if record != nil {
 		changes.Attempt = record.Attempt + 1
 	}
-	changes.compare(in, record)
-	return changes
+	asked, growth := changes, changes
+	if requested {
+		asked.compareRequest(in, record)
+	}
+	if growth.GrowTo = world.GrowTo(in.Set, record, in.retryRequested()); growth.GrowTo == "" || !asked.Empty() {
+		return &asked
+	}
+	growth.seed, growth.targets = api.GrowthRequest(growth.GrowTo), world.FloorTargets(growth.GrowTo)
+	growth.compareTargets(in)
+	return &growth
 }
 
 // maxUnknownTemplates bounds how many unknown templates of a request are reported, because each message quotes the request.
 const maxUnknownTemplates = 16
 
-func (w *Changes) compare(in Input, record *api.Resize) {
+func (w *Changes) compareRequest(in Input, record *api.Resize) {
 	request, err := api.ParseRequest(w.Request)
 	if err != nil {
 		w.addProblem(problem(api.RequestInvalid, "%v", err))
@@ -96,14 +106,19 @@ func (w *Changes) compare(in Input, record *api.Resize) {
 		return
 	}
 	w.compareFields(in, request)
+	w.targets = world.RequestedTargets(in.Set, w.Request, request, record)
+	w.compareTargets(in)
+}
+
+// compareTargets compares the targets with the templates and claims of the set.
+func (w *Changes) compareTargets(in Input) {
 	method, found := requestedMethod(in.Set)
 	w.Problems = append(w.Problems, found...)
 	w.Problems = append(w.Problems, stopProblems(in.Set)...)
 	claims := statefulset.ClaimsOf(in.Set, in.Claims)
-	if api.RequestedByGrowth(in.Set, w.Request) { // full volumes must not wait for an unbound claim, for example of an unschedulable pod
+	if w.GrowTo != "" { // full volumes must not wait for an unbound claim, for example of an unschedulable pod
 		claims = slices.DeleteFunc(claims, func(c statefulset.Claim) bool { return c.Spec.VolumeName == "" })
 	}
-	w.targets = world.EffectiveTargets(in.Set, w.Request, request, record)
 	for _, template := range slices.Sorted(maps.Keys(w.targets)) {
 		target := w.targets[template]
 		if statefulset.Template(in.Set, template) == nil && len(w.Problems) >= maxUnknownTemplates {

@@ -90,21 +90,27 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	set := c.Set
 	text, requested := set.Annotations[api.ResizeAnnotation]
 	detect := functions{api.DetectResize}
+	growTo := world.GrowTo(set, record, false)
 	switch {
 	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
-	case c.Records.Retried(set) && (requested || !c.Records.SleepRests()), set.Annotations[api.RollbackAnnotation] != "":
+	case c.Records.Retried(set) && (api.WantsSizes(set) || !c.Records.SleepRests()), set.Annotations[api.RollbackAnnotation] != "":
 		return detect
-	case requested && IsRefusalOf(record, text) && (operation.RefusalOutdated(set, &record.Header) || RefusalDue(c, record)):
-		return detect
-	case !requested || world.Answered(record, text):
+	case !requested && growTo == "":
+		return nil
+	case IsRefusalOf(record, set):
+		if operation.RefusalOutdated(set, &record.Header) || RefusalDue(c, record) {
+			return detect
+		}
+		return nil
+	case requested && world.Answered(record, text):
 		return nil
 	}
 	request, err := api.ParseRequest(text)
-	if err != nil || c.Added {
+	if requested && err != nil || c.Added {
 		return detect
 	}
-	for template, target := range request.Targets {
+	for template, target := range world.EffectiveTargets(set, record) {
 		if statefulset.Template(set, template) == nil || statefulset.TemplateNeedsChange(set, template, target) {
 			return detect
 		}
@@ -115,11 +121,12 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	return nil
 }
 
-// ClaimsMayLag reports whether the set has a request, and only a comparison with its claims can show whether the request is met.
+// ClaimsMayLag reports whether the set has a request or a floor, and only a comparison with its claims can show whether that is met.
 func ClaimsMayLag(c operation.Change) bool {
 	text, requested := c.Set.Annotations[api.ResizeAnnotation]
 	record := c.Records.Resize
-	return requested && c.Records.ResizeErr == nil && !record.Active() && !c.Records.Sleeping() && !world.Answered(record, text)
+	return (requested || world.GrowTo(c.Set, record, false) != "") && c.Records.ResizeErr == nil && !record.Active() &&
+		!c.Records.Sleeping() && !(requested && world.Answered(record, text)) && !IsRefusalOf(record, c.Set)
 }
 
 // ConcernedByClaim returns the functions that have to act on a change of an operation's claim. A swap waits until old claims are gone and

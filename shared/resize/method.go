@@ -98,7 +98,7 @@ func expansionObstacle(in Input, c *corev1.PersistentVolumeClaim, target api.Tar
 
 // checkMethods refuses a requested expansion that is impossible. It also refuses to stop members for growth by usage.
 func checkMethods(in Input, w *Changes) []Problem {
-	if api.RequestedByGrowth(in.Set, w.Request) {
+	if w.GrowTo != "" {
 		return checkGrowth(w)
 	}
 	method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation])

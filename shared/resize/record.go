@@ -18,7 +18,8 @@ import (
 // EmptyRecord returns the operation's record in the phase, without its claims. It also serves as the record of a refusal.
 func (w *Changes) EmptyRecord(in Input, phase api.Phase) *api.Resize {
 	record := &api.Resize{Header: api.Header{
-		Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, Attempt: w.Attempt,
+		Version: api.RecordVersion, Kind: api.KindResize, Phase: phase, Request: w.Request, GrowTo: w.GrowTo,
+		Attempt:   w.Attempt,
 		Operation: api.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: metav1.NewTime(in.Now),
 	}, RollsBack: w.rollsBack}
@@ -177,7 +178,7 @@ func Forged(o *world.Observed, record *api.Resize) string {
 // genuine record.
 func problemWithoutJournal(o *world.Observed, record *api.Resize) string {
 	if !record.HasIDOf(o.Set.UID) {
-		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", record.Operation, record.Request)
+		return fmt.Sprintf("%s is not the id of request %q on this StatefulSet", record.Operation, record.Purpose())
 	}
 	for _, member := range record.Members {
 		if member.Phase != api.MemberPending {

@@ -4,8 +4,11 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/world"
 )
 
 // reasonsInTheSet are the reasons that only a change of the set itself can remove.
@@ -15,9 +18,10 @@ var reasonsInTheSet = []api.Reason{api.RequestInvalid, api.MethodUnknown, api.Un
 // reasonsWithFigures are the reasons whose message contains figures of the whole namespace. These change without any news for the user.
 var reasonsWithFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, api.Rejected}
 
-// IsRefusalOf reports whether the record is the refusal of this very request.
-func IsRefusalOf(record *api.Resize, request string) bool {
-	return record != nil && record.Phase == api.Refused && record.Request == request
+// IsRefusalOf reports whether the record is the refusal of the set's present request, or of its present floors of growth by usage.
+func IsRefusalOf(record *api.Resize, set *appsv1.StatefulSet) bool {
+	return record != nil && record.Phase == api.Refused && record.Request == set.Annotations[api.ResizeAnnotation] &&
+		(!record.IsGrowth() || record.GrowTo == world.GrowTo(set, record, false))
 }
 
 // RefusalDue reports whether this tick judges the refused request again. The cause may be gone: a quota, a class, a claim or a label of the
@@ -26,10 +30,10 @@ func RefusalDue(c operation.Change, record *api.Resize) bool {
 	return !slices.Contains(reasonsInTheSet, record.Reason) && operation.RefusalDue(c, &record.Header)
 }
 
-// StandingRefusal returns the set's refusal of this very request. It is nil if there is none, or the user requests another attempt.
-func (in Input) StandingRefusal() *api.Resize {
+// StandingRefusal returns the set's refusal of these very changes. It is nil if there is none, or the user requests another attempt.
+func (in Input) StandingRefusal(w *Changes) *api.Resize {
 	record, err := in.Record()
-	if err != nil || in.retryRequested() || !IsRefusalOf(record, in.Set.Annotations[api.ResizeAnnotation]) {
+	if err != nil || in.retryRequested() || !IsRefusalOf(record, in.Set) || record.GrowTo != w.GrowTo {
 		return nil
 	}
 	return record

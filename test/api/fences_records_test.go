@@ -159,7 +159,7 @@ var recordThefts = []theft{
 		order := &api.Ledger{Count: 3, Orders: 1, Removing: &api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1}}
 		return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.LedgerAnnotation, order.Encode()))
 	}, "scale-hooks"},
-	{"have a failed cleanup, or a resize that a user requested, tried again by the annotation `drydock.dev/retry`", func(s *thief) error {
+	{"have a failed operation tried again by the annotation `drydock.dev/retry`", func(s *thief) error {
 		if err := s.annotateSet("web", api.RetryAnnotation); err != nil { // it has no request
 			return err
 		}
@@ -168,8 +168,6 @@ var recordThefts = []theft{
 		}
 		return s.annotateSet("uncleaned", api.RetryAnnotation)
 	}, "detect-resize"},
-	{"have a failed growth tried again by the annotation `drydock.dev/retry`",
-		func(s *thief) error { return s.annotateSet("grown", api.RetryAnnotation) }, "detect-resize grow-volumes"},
 	{"write a record in another form than Drydock's", func(s *thief) error {
 		for _, text := range []string{"stolen", "{}", `{"phase":"Moving"}`, `{ "version": 2, "phase": "Moving" }`} {
 			for set, key := range map[string]string{"moving": api.StatusAnnotation, "asleep": api.SleepAnnotation} {
@@ -208,12 +206,10 @@ func (l *loot) layRecords() {
 	uncleaned := newRecord(api.KindCleanup, operation, api.Failed, api.SetRef{Name: "uncleaned"}).Encode()
 	for name, annotations := range map[string]map[string]string{
 		"requested": {api.ResizeAnnotation: "data=1Gi+@other"},
-		"grown":     {api.ResizeAnnotation: "data=1Gi+", api.CleanupAnnotation: uncleaned},
 		"uncleaned": {api.ResizeAnnotation: "data=1Gi+", api.CleanupAnnotation: uncleaned, api.CleanupTemplateAnnotation: "spec: {}"},
 	} {
 		set := kit.WorldSet(name, 0, "64Mi", "data")
 		maps.Copy(set.Annotations, annotations)
-		set.Annotations[api.GrowthAnnotation] = `{"version":1,"request":"` + annotations[api.ResizeAnnotation] + `"}`
 		l.w.CreateSet(set)
 	}
 }

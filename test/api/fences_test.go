@@ -52,15 +52,14 @@ var setThefts = []theft{
 		return s.patchSet("plain", `{"spec":{"replicas":3}}`)
 	}, ""},
 	{"ask for larger volumes of a StatefulSet that has opted in, where they can grow in place",
-		func(s *thief) error { return s.askGrowth("data=1Gi+", "data=1Gi+") },
-		"grow-volumes"},
+		func(s *thief) error { return s.raiseFloors("data=1Gi,logs=2Gi") }, "grow-volumes"},
 	{"ask for volumes that are smaller, or of another class or access mode, or that members are stopped for", func(s *thief) error {
-		for _, request := range []string{"data=1Mi", "data=1Gi+@other", "data=1Gi+:RWX", "auto", "data=1Gi+,logs=1Mi", "data=-1Gi+"} {
-			if err := s.askGrowth(request, request); err == nil {
+		for _, floors := range []string{"data=1Gi+", "data=1Gi@other", "data=1Gi:RWX", "auto", "data=1Gi,serviceName=db", "data=-1Gi"} {
+			if err := s.raiseFloors(floors); err == nil {
 				return nil
 			}
 		}
-		return s.askGrowth("data=1Gi+", "data=2Gi+")
+		return s.annotateSet("web", api.ResizeAnnotation)
 	}, ""},
 	{"write the annotation `drydock.dev/awake-until`", func(s *thief) error { return s.annotateSet("web", api.AwakeUntilAnnotation) },
 		"wake-gateway"},

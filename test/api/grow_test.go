@@ -79,8 +79,8 @@ func TestGrowUpToLimit(t *testing.T) {
 		t.Errorf("Prometheus was asked %d times in a tick", n)
 	}
 	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
-	if request := w.Set("web").Annotations[api.ResizeAnnotation]; request != "data=96Mi+" {
-		t.Errorf("the request is %s", request)
+	if floor := w.Set("web").Annotations[api.GrowToAnnotation]; floor != "data=96Mi" {
+		t.Errorf("the floor is %s", floor)
 	}
 	usage.SetUsed("data-web-0", "90Mi")
 	untilSize(t, w, drive, "128Mi", "data-web-0", "data-web-1")
@@ -119,7 +119,29 @@ func TestGrowByNamespaceDefault(t *testing.T) {
 	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
 	w.Annotate("web", map[string]string{api.GrowAnnotation: api.GrowOff})
 	usage.SetUsed("data-web-1", "95Mi")
+	ticks(t, drive, 1)
+	if floor, raised := w.Set("web").Annotations[api.GrowToAnnotation]; raised {
+		t.Errorf("growth is off, and the floor is still %s", floor)
+	}
 	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+}
+
+// TestGrowthKeepsRequestOfUser: a manifest requests an exact size. The volumes grow beyond it, and the request stays as it is. It shrinks
+// nothing, also when growth is turned off. A smaller size does.
+func TestGrowthKeepsRequestOfUser(t *testing.T) {
+	w, drive, usage := fullWorld(t, growRule)
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=64Mi"})
+	usage.SetUsed("data-web-1", "40Mi")
+	untilSize(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+	if request := w.Set("web").Annotations[api.ResizeAnnotation]; request != "data=64Mi" {
+		t.Errorf("the request is %s", request)
+	}
+	w.Annotate("web", map[string]string{api.GrowAnnotation: api.GrowOff})
+	ticks(t, drive, 1)
+	staysAt(t, w, drive, "96Mi", "data-web-0", "data-web-1")
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=72Mi"})
+	untilSize(t, w, drive, "72Mi", "data-web-0", "data-web-1")
 }
 
 // TestGrowMakesClaimsEqual: the full claim is smaller than another claim of its template. A template without a rule
@@ -223,7 +245,7 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 			labelled.Labels["team"] = "storage"
 			a.applySet(labelled)
 			if set := a.Set("web"); set.Labels["team"] != "storage" || templateSize(set) != "96Mi" ||
-				set.Annotations[api.ResizeAnnotation] != "data=96Mi+" {
+				set.Annotations[api.GrowToAnnotation] != "data=96Mi" {
 				t.Errorf("labels %v, template %s, annotations %v", set.Labels, templateSize(set), set.Annotations)
 			}
 			ticks(t, a.drive, 2)
@@ -235,7 +257,7 @@ func TestOldManifestAfterGrowth(t *testing.T) {
 	}
 }
 
-// TestGrowUpToLimitWithExponent: the fence of the account accepts the request for every notation of the limit.
+// TestGrowUpToLimitWithExponent: the fence of the account accepts the floor for every notation of the limit.
 func TestGrowUpToLimitWithExponent(t *testing.T) {
 	w, drive, usage := fullWorld(t, "data=below:50%,by:64Mi,max:1e8")
 	usage.SetUsed("data-web-1", "40Mi")

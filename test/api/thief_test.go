@@ -81,10 +81,10 @@ func (s *thief) annotateSet(name, key string) error {
 	return s.patchSet(name, fmt.Sprintf(`{"metadata":{"annotations":{%q:"stolen"}}}`, key))
 }
 
-// askGrowth requests a resize like grow-volumes, and records the remembered request.
-func (s *thief) askGrowth(request, remembered string) error {
-	return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:%q}}}`, api.ResizeAnnotation, request, api.GrowthAnnotation,
-		`{"version":1,"request":"`+remembered+`"}`))
+// raiseFloors raises floors like grow-volumes.
+func (s *thief) raiseFloors(floors string) error {
+	return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q,%q:"stolen"}}}`, api.GrowToAnnotation, floors,
+		api.GrowthAnnotation))
 }
 
 // createToken creates a token of Drydock's account in a dry run.

@@ -57,27 +57,24 @@ func impurities(path string, source any) ([]string, error) {
 // readers are the files whose decisions still read a reason of Drydock, with the number of places. A reason is for people: another word for
 // it must not change a decision. A field of the record says what a decision needs, such as the step of a sleep. The numbers only shrink.
 var readers = map[string]int{
-	"functions/backup/copying.go":        1, // of the kubelet
-	"functions/backup/foreign.go":        1, // of the mover
-	"functions/backup/progress.go":       2,
-	"functions/cleanuppod/entry.go":      3,
-	"functions/cleanuppod/pending.go":    1,
-	"functions/detectresize/withdraw.go": 1,
-	"functions/growvolumes/report.go":    2,
-	"functions/pauseowner/decide.go":     1,
-	"functions/pauseowner/planned.go":    1,
-	"functions/pauseowner/turn.go":       1,
-	"functions/restore/grow.go":          1,
-	"functions/scalehooks/function.go":   3,
-	"functions/scalehooks/status.go":     1, // a status for people
-	"shared/cleanup/concerned.go":        2,
-	"shared/kube/warnings.go":            1, // of Kubernetes
-	"shared/operation/operation.go":      2, // whether people still see the operation
-	"shared/operation/wording.go":        1, // a message for people
-	"shared/progress/reasons.go":         1, // words for people
-	"shared/resize/concerned.go":         1,
-	"shared/resize/obstacles.go":         3,
-	"shared/resize/refusal.go":           2,
+	"functions/backup/copying.go":      1, // of the kubelet
+	"functions/backup/foreign.go":      1, // of the mover
+	"functions/backup/progress.go":     2,
+	"functions/cleanuppod/entry.go":    3,
+	"functions/detectresize/expand.go": 1,
+	"functions/growvolumes/report.go":  2,
+	"functions/pauseowner/decide.go":   1,
+	"functions/pauseowner/planned.go":  1,
+	"functions/pauseowner/turn.go":     1,
+	"functions/scalehooks/function.go": 3,
+	"functions/scalehooks/status.go":   1, // a status for people
+	"shared/kube/warnings.go":          1, // of Kubernetes
+	"shared/operation/operation.go":    2, // whether people still see the operation
+	"shared/operation/wording.go":      1, // a message for people
+	"shared/progress/reasons.go":       1, // words for people
+	"shared/resize/concerned.go":       1,
+	"shared/resize/obstacles.go":       3,
+	"shared/resize/refusal.go":         2,
 }
 
 // TestDecisionsReadNoReason: see readers.

@@ -32,15 +32,14 @@ func fullWorld(t *testing.T) *kit.World {
 	return w
 }
 
-// growInvariants returns which invariant a write of a growth has broken, or empty. The write that makes the request also
-// stores it in the annotation drydock.dev/growth. Each claim requests the size before the growth or the size after it. No
-// member stops.
+// growInvariants returns which invariant a write of a growth has broken, or empty. The write that raises the floor also stores why, and
+// nothing writes a request. Each claim requests the size before the growth or the size after it. No member stops.
 func growInvariants(w *kit.World, set setType) string {
 	if set != nil {
 		growth, err := api.LoadGrowth(set)
-		request := set.Annotations[api.ResizeAnnotation]
-		if err != nil || request != "" && (request != "data=96Mi+" || growth == nil || growth.Request != request) {
-			return fmt.Sprintf("I2: the request is %q, and it remembers %+v: %v", request, growth, err)
+		request, floor := set.Annotations[api.ResizeAnnotation], set.Annotations[api.GrowToAnnotation]
+		if err != nil || request != "" || floor != "" && (floor != "data=96Mi" || growth == nil || growth.Latest["data"].Size != "96Mi") {
+			return fmt.Sprintf("I2: the request is %q, the floor is %q, and stored is %+v: %v", request, floor, growth, err)
 		}
 	}
 	for _, name := range []string{"data-web-0", "data-web-1"} {
@@ -169,6 +168,12 @@ func TestGrowthBesideUser(t *testing.T) {
 			if request := w.Set("web").Annotations[api.ResizeAnnotation]; request != "data=160Mi" {
 				t.Errorf("the request is %s", request)
 			}
+			w.Eventually("the request replaces the floor", func() string {
+				if err := drive.Tick(context.Background()); err != nil {
+					return err.Error()
+				}
+				return w.Set("web").Annotations[api.GrowToAnnotation]
+			})
 		})
 	}
 }

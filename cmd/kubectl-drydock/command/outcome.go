@@ -40,11 +40,11 @@ func willBegin(in *world.Observed, record *api.Resize, complete bool) (bool, err
 	}
 	changes, reason, err := resize.NeededChanges(resize.Input{Observed: in})
 	switch {
-	case !requested || reason == api.NotManaged || reason == api.SetGone:
+	case !requested && changes == nil || reason == api.NotManaged || reason == api.SetGone:
 		return false, nil
 	case err != nil:
 		return false, err
-	case world.Answered(record, request):
+	case requested && world.Answered(record, request), resize.IsRefusalOf(record, in.Set):
 		return operation.Of(in.Set).Retried(in.Set), nil
 	case record != nil && record.Request == request:
 		return complete && changes != nil && len(changes.Problems) == 0, nil // it succeeded, and applies to claims that were added later
@@ -64,11 +64,13 @@ func (o resizeOutcome) hasEnded(in *world.Observed, complete bool) (bool, error)
 	if err != nil {
 		return false, err
 	}
-	other := record != nil && record.Operation != o.former && (record.Request != o.request || record.IsRollback())
+	other := record != nil && record.Operation != o.former && (record.Request != o.request || record.IsRollback() || record.IsGrowth())
 	begun := record != nil && record.Operation != o.former && !other
 	present, requested := in.Set.Annotations[api.ResizeAnnotation]
 	switch {
 	case begun:
+	case other && record.IsGrowth() && record.Request == o.request:
+		return true, nil // a growth by usage begins only if the set fulfils the request
 	case !requested:
 		return true, o.lost(in, "was withdrawn")
 	case present != o.request:

@@ -38,6 +38,11 @@ func TestOutcomeOfWait(t *testing.T) {
 		{"the set matches a request of its manifest", build.Set("web", requested, build.Template("data", "30Gi", "fixed")), true, false},
 		{"it succeeded, and a later claim is too small", build.Set("web", requested, build.Template("data", "10Gi", "fixed"),
 			same(api.Succeeded)), false, false},
+		{"a growth by usage begins", build.Set("web", build.Template("data", "10Gi", "fixed"), build.GrowTo("data=30Gi", "")), false, false},
+		{"a growth by usage has failed", build.Set("web", build.Template("data", "10Gi", "fixed"), build.GrowTo("data=30Gi", ""),
+			build.Status(build.Operation(api.Failed, build.Growth("data=30Gi")))), true, true},
+		{"a growth by usage is refused", build.Set("web", build.Template("data", "10Gi", "fixed"), build.GrowTo("data=30Gi", ""),
+			build.Status(build.Operation(api.Refused, build.Growth("data=30Gi")))), true, true},
 		{"the request is too long for a record", build.Set("web", build.Resize("data="+strings.Repeat("1", 30<<10))), true, true},
 	} {
 		ended, err := hasEnded(build.World(row.set), true)
@@ -80,6 +85,14 @@ func TestOutcomeOfOwnResize(t *testing.T) {
 		{"ours was rolled back", build.Set("web", build.Resize(own),
 			record(next, own, api.Succeeded, build.RollbackOf("cccccccccccc"))), true, true},
 		{"the set matches without an operation", build.Set("web", build.Resize(own), build.Template("data", "30Gi", "fixed")), true, false},
+		{"ours succeeded, and a growth by usage runs", build.Set("web", build.Resize(own),
+			record(next, own, api.Expanding, build.Growth("data=40Gi"))), true, false},
+		{"ours succeeded, and a growth by usage has failed", build.Set("web", build.Resize(own),
+			record(next, own, api.Failed, build.Growth("data=40Gi"))), true, false},
+		{"a growth by usage runs first", build.Set("web", small, build.Resize(own),
+			record(next, other, api.Expanding, build.Growth("data=20Gi"))), false, false},
+		{"a growth by usage has failed, and ours begins", build.Set("web", small, build.Resize(own),
+			record(next, other, api.Failed, build.Growth("data=20Gi"))), false, false},
 	} {
 		ended, err := resizeOutcome{request: own, former: former}.hasEnded(build.World(row.set), true)
 		if ended != row.ended || (err != nil) != row.failed {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -101,7 +102,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	if cleanup := records.CleanupAwaitingRetry(set); cleanup != nil {
 		return cleanup, nil
 	}
-	_, requested := set.Annotations[api.ResizeAnnotation]
+	requested := api.WantsSizes(set)
 	if records.SleepErr != nil {
 		return nil, records.SleepErr
 	}
@@ -116,17 +117,18 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	case status == nil && !requested:
 		return nothing("there was no resize. Request one with the annotation %s", api.ResizeAnnotation)
 	case status == nil:
-		return nothing("the operation for request %s has not begun yet. Wait for the next tick", set.Annotations[api.ResizeAnnotation])
+		return nothing("the operation for request %s has not begun yet. Wait for the next tick", cmp.Or(set.Annotations[api.ResizeAnnotation],
+			set.Annotations[api.GrowToAnnotation]))
 	case status.Active():
 		return nothing("operation %s is still running, in phase %s", status.Operation, status.Phase)
 	case status.Phase == api.Succeeded:
-		return nothing("operation %s (%s) succeeded", status.Operation, status.Request)
+		return nothing("operation %s (%s) succeeded", status.Operation, status.Purpose())
 	case status.IsRollback() && status.Phase == api.Failed:
 		return nothing("the last operation was a rollback, which failed (%s). Request it again with: "+
 			"kubectl drydock rollback -n %s sts/%s", status.Message, set.Namespace, set.Name)
 	case !requested:
 		return nothing("operation %s (%s) is %s, and its request was withdrawn. Request it again with the annotation %s",
-			status.Operation, status.Request, status.Phase, api.ResizeAnnotation)
+			status.Operation, status.Purpose(), status.Phase, api.ResizeAnnotation)
 	}
 	return status, nil
 }
@@ -134,7 +136,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 // outcomeWords returns one line about the state of an operation, with the reason.
 func outcomeWords(record operation.Record) string {
 	status := record.Head()
-	words := fmt.Sprintf("operation %s (%s) is %s", status.Operation, status.Request, status.Phase)
+	words := fmt.Sprintf("operation %s (%s) is %s", status.Operation, status.Purpose(), status.Phase)
 	if status.FailedAt != "" {
 		words += fmt.Sprintf(" in phase %s", status.FailedAt)
 	}

@@ -128,7 +128,7 @@ func (f *Forecast) addConditions() bool {
 		f.addCondition(reason, "the set, which is being deleted, is created again")
 		return false
 	case record.Active():
-		f.addCondition(reason, "operation %s (%s), which is %s, ends", record.Operation, record.Request, record.Phase)
+		f.addCondition(reason, "operation %s (%s), which is %s, ends", record.Operation, record.Purpose(), record.Phase)
 		return false
 	case reason == api.AlreadyRefused:
 		f.addCondition(reason, "you retry the request, which is %s (%s): kubectl drydock -n %s retry sts/%s", record.Phase, record.Reason,

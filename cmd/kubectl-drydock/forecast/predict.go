@@ -20,6 +20,7 @@ func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document
 	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: f.in.Set.Annotations[api.ResizeAnnotation],
 		Conditions: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
 	if f.record != nil {
+		d.Request = f.record.Purpose()
 		d.Method, d.Templates, d.Recreate = api.MethodExpand, f.record.Templates, f.record.ReplaceSet
 		d.Fields = api.Words(f.record.Fields)
 		d.Owner, d.Quotas = f.owner(), resize.QuotaRooms(f.in.Input, f.request)

@@ -29,7 +29,7 @@ var ownLabels = set(api.ManagedLabel, api.GroupLabel, api.NodeAccessLabel, api.R
 var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.TemplatesAnnotation, api.ResizeMethodAnnotation,
 	api.ResizeParallelismAnnotation, api.StrategyAnnotation, api.CutoverAnnotation, api.ApproveAnnotation, api.MaxStopAnnotation,
 	api.FirstPassAnnotation,
-	api.BandwidthAnnotation, api.PrimaryAnnotation, api.GrowAnnotation, api.RetryAnnotation,
+	api.BandwidthAnnotation, api.PrimaryAnnotation, api.GrowAnnotation, api.GrowToAnnotation, api.RetryAnnotation,
 	api.RollbackAnnotation, api.AbortAnnotation, api.OwnerPolicyAnnotation, api.PausedAnnotation, api.IdleTimeoutAnnotation,
 	api.LastActivityAnnotation, api.SleepRequestedAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation, api.MinUptimeAnnotation,
 	api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.WakeReadyAnnotation, api.CleanupOnScaleUpAnnotation,

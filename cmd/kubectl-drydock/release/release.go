@@ -180,7 +180,7 @@ func (in Input) scalerPausedByDrydock() *v1alpha1.Scaler {
 // requests are the annotations that would act again when the set opts in later: it would fall asleep at once, or get a size from the past.
 // The other annotations are settings and records, and stay.
 var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.ResizeAnnotation, api.ResizeAppliedAnnotation,
-	api.ApproveAnnotation, api.RetryAnnotation, api.RollbackAnnotation, api.AbortAnnotation}
+	api.GrowToAnnotation, api.ApproveAnnotation, api.RetryAnnotation, api.RollbackAnnotation, api.AbortAnnotation}
 
 // sleep returns the sleep that has scaled the set to zero, from its annotation or its ControllerRevision; nil if there is none.
 func (in Input) sleep() *api.Sleep {

@@ -72,6 +72,7 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 			build.Annotation(api.SleepRequestedAnnotation, "2026-01-02T03:04:05Z"),
 			build.Annotation(api.ResizeAnnotation, "data=1Gi+"), build.Annotation(api.ResizeAppliedAnnotation, "data=1Gi+"),
 			build.Annotation(api.ApproveAnnotation, build.ID), build.Annotation(api.RetryAnnotation, ""),
+			build.Annotation(api.GrowToAnnotation, "data=1Gi"),
 			build.Annotation(api.RollbackAnnotation, build.ID), build.Annotation(api.AbortAnnotation, ""),
 			build.Annotation(api.IdleTimeoutAnnotation, "30m"))},
 		{"the set sleeps, and whenScaled was Delete",

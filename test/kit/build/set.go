@@ -1,6 +1,9 @@
 package build
 
 import (
+	"strings"
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -72,6 +75,29 @@ func WhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) Option {
 // Status stores the record of a resize on the set.
 func Status(status *api.Resize) Option {
 	return Annotation(api.StatusAnnotation, status.Encode())
+}
+
+// GrowTo has grow-volumes raise the floors an hour ago, for example to "data=15Gi". over is the user's request at that time. Changes edit
+// the stored document.
+func GrowTo(floors, over string, changes ...func(*api.Growth)) Option {
+	return func(o metav1.Object) {
+		growth := &api.Growth{Version: api.GrowthVersion, Set: o.GetNamespace() + "/" + o.GetName(), Latest: map[string]api.RequestedGrowth{}}
+		sizes := map[string]string{}
+		for part := range strings.SplitSeq(over, ",") {
+			template, size, _ := strings.Cut(part, "=")
+			sizes[template] = size
+		}
+		for part := range strings.SplitSeq(floors, ",") {
+			template, size, _ := strings.Cut(part, "=")
+			before := sizes[template]
+			growth.Latest[template] = api.RequestedGrowth{At: metav1.NewTime(Now.Add(-time.Hour)), Size: size, Cause: "it was full", Over: &before}
+		}
+		for _, change := range changes {
+			change(growth)
+		}
+		Annotation(api.GrowToAnnotation, floors)(o)
+		Annotation(api.GrowthAnnotation, growth.Encode())(o)
+	}
 }
 
 // Resize requests a resize.

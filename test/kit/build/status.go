@@ -16,6 +16,11 @@ import (
 	"drydock.dev/shared/plan"
 )
 
+// Growth makes the operation a growth by usage, of a set without a request.
+func Growth(floors string) func(*api.Resize) {
+	return func(r *api.Resize) { r.Request, r.GrowTo = "", floors }
+}
+
 // Operation builds the record of a resize of set web to 128Mi, which began a minute ago.
 func Operation(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
 	record := &api.Resize{

@@ -178,6 +178,14 @@ func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
 		o.SetLabels(map[string]string{"drydock.dev/managed": "true", "app": "x"})
 		return nil
 	}
+	annotate := func(key, value string) func(*Object) error {
+		return func(o *Object) error {
+			setField(o, map[string]any{"drydock.dev/" + key: value}, "metadata", "annotations")
+			return nil
+		}
+	}
+	growVolumes := Client{"system:serviceaccount:drydock:grow-volumes", "drydock"}
+	detectResize := Client{"system:serviceaccount:drydock:detect-resize", "drydock"}
 	restore, orphan := Client{"system:serviceaccount:drydock:restore", "drydock"}, metav1.DeletePropagationOrphan
 	server := withSet(t, nil)
 	operation := func(o *Object) error {
@@ -203,7 +211,17 @@ func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
 		"a user writes a record":     {jane, forge, "drydock-records"},
 		"idle-timeout scales":        {function, scale, ""},
 		"idle-timeout changes label": {function, rename, ""},
-		"backup scales":              {Client{"system:serviceaccount:drydock:backup", "drydock"}, scale, "drydock-fence-sets"},
+		"a user writes a floor":      {jane, annotate("grow-to", "data=1Gi"), "drydock-records"},
+
+		"grow-volumes raises floors":             {growVolumes, annotate("grow-to", "data=15Gi,logs=150000000"), ""},
+		"grow-volumes gives a floor a class":     {growVolumes, annotate("grow-to", "data=15Gi@fast"), "drydock-fence-sets"},
+		"grow-volumes gives a floor a + ":        {growVolumes, annotate("grow-to", "data=15Gi+"), "drydock-fence-sets"},
+		"grow-volumes follows the templates":     {growVolumes, annotate("grow-to", "auto"), "drydock-fence-sets"},
+		"grow-volumes writes the user's request": {growVolumes, annotate("resize", "data=15Gi+"), "drydock-fence-sets"},
+		"grow-volumes retries":                   {growVolumes, annotate("retry", "growth"), "drydock-fence-sets"},
+		"detect-resize raises floors":            {detectResize, annotate("grow-to", "data=15Gi"), "drydock-fence-sets"},
+		"detect-resize takes up a retry":         {detectResize, annotate("retry", "event"), ""},
+		"backup scales":                          {Client{"system:serviceaccount:drydock:backup", "drydock"}, scale, "drydock-fence-sets"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := withSet(t, policies).Change(row.by, web, "", row.edit)
