@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -44,7 +45,15 @@ var environment = map[string]struct {
 	"settle":    {8, func(w *World, _, _ int) { w.settle() }},
 	"sync":      {4, func(w *World, _, _ int) { w.syncSets() }},
 	"kubelet":   {4, func(w *World, _, _ int) { w.runPods() }},
-	"storage":   {3, func(w *World, a, _ int) { w.provision(a%4 > 0) }},
+	"storage":   {3, func(w *World, a, _ int) { w.provision([]growth{begins, grows, grows, grows}[a%4]) }},
+	"full":      {1, func(w *World, _, _ int) { w.full = true }},
+	"room":      {2, func(w *World, _, _ int) { w.full = false }},
+	"movers":    {6, func(w *World, _, _ int) { w.runMovers() }},
+	"moverfails": {1, func(w *World, a, b int) {
+		if movers := w.runningMovers(); len(movers) > 0 {
+			w.failMover(movers[a%len(movers)], moverFailures[b%len(moverFailures)])
+		}
+	}},
 	"jobs":      {3, func(w *World, _, _ int) { w.runJobs() }},
 	"collect":   {3, func(w *World, _, _ int) { w.collect() }},
 	"operator":  {5, func(w *World, a, _ int) { w.reconcile(a%4 == 0) }},
@@ -110,8 +119,15 @@ var users = map[string]struct {
 	"abort":   {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
 	"retry":   {3, func(w *World, set string, _ int) { w.retry(set) }},
 	"resize": {4, func(w *World, set string, b int) {
-		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi"}[b%2])
+		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi", "data=2Gi@slow", "data=3Gi", "data=1Gi@slow", "data=1Gi"}[b%6])
 	}},
+	"method": {2, func(w *World, set string, b int) {
+		w.annotate(set, api.ResizeMethodAnnotation, []any{"copy", nil, "expand", "expand-offline"}[b%4])
+	}},
+	"strategy": {2, func(w *World, set string, b int) { w.annotate(set, api.StrategyAnnotation, []any{"rolling", nil}[b%2]) }},
+	"cutover":  {2, func(w *World, set string, b int) { w.annotate(set, api.CutoverAnnotation, []any{"approve", nil}[b%2]) }},
+	"approve":  {2, func(w *World, set string, _ int) { w.annotate(set, api.ApproveAnnotation, w.operationOf(set)) }},
+	"rollback": {3, func(w *World, set string, _ int) { w.rollback(set) }},
 	"withdraw": {2, func(w *World, set string, _ int) { w.annotate(set, api.ResizeAnnotation, nil) }},
 	"idleoff":  {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, nil) }},
 	"idleon":   {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, "30m") }},
@@ -169,6 +185,27 @@ func (w *World) annotate(set, name string, value any) {
 
 func (w *World) label(set, name string, value any) {
 	w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, value, "metadata", "labels", name) })
+}
+
+// operationOf returns the id of the set's latest resize, or nil.
+func (w *World) operationOf(set string) any {
+	var record struct{ Operation string }
+	if json.Unmarshal([]byte(w.annotation(set, api.StatusAnnotation)), &record) != nil {
+		return nil
+	}
+	return record.Operation
+}
+
+// rollback asks for the old volumes of the set's latest resize. All data that exist of the set's members are as right as the newest then.
+func (w *World) rollback(set string) {
+	if id := w.operationOf(set); id != nil {
+		for _, has := range w.contents.on {
+			if slices.Contains(claimsOfSet(set), has.claim) {
+				w.contents.wanted[has] = true
+			}
+		}
+		w.annotate(set, api.RollbackAnnotation, id)
+	}
 }
 
 func (w *World) retry(set string) {

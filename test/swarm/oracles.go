@@ -20,37 +20,88 @@ import (
 	"drydock.dev/test/swarm/apiserver"
 )
 
-// claimReturns: a member that comes back has the claim that it had, unless it was unwanted in the meantime.
-func (w *World) claimReturns(c apiserver.Commit) {
-	const running = "Running"
-	runs := func(pod *apiserver.Object) bool { return textOf(pod, "status", "phase") == running }
-	if c.After == nil || !isMember(c.After) || !runs(c.After) || runs(c.Before) {
+// podStarts: a member starts with its newest data, unless it was unwanted in the meantime. No two pods write to a volume.
+func (w *World) podStarts(c apiserver.Commit) {
+	if c.After == nil || !isPlaced(c.After) || c.Before != nil && isPlaced(c.Before) {
 		return
 	}
 	for _, name := range claimsOf(c.After) {
-		claim := w.server.Get(in("persistentvolumeclaims", name))
-		if claim == nil {
-			continue
+		w.onlyWriter(c.After, name)
+		if claim := w.server.Get(in("persistentvolumeclaims", name)); claim != nil && isMember(c.After) {
+			w.hasItsData(name)
+			w.wishes.mounted[name] = string(claim.GetUID())
+			delete(w.wishes.free, name)
 		}
-		uid, was := string(claim.GetUID()), w.wishes.mounted[name]
-		if was != "" && was != uid && !w.wishes.free[name] {
-			w.violate("the member of claim %s comes back on another claim, and was always wanted", name)
-		}
-		w.wishes.mounted[name] = uid
-		delete(w.wishes.free, name)
 	}
-	for _, set := range w.names() {
-		w.note(set) // members above the wish may run for a while
+	if isMember(c.After) {
+		w.write(c.After)
+		for _, set := range w.names() {
+			w.note(set) // members above the wish may run for a while
+		}
 	}
 }
 
-// claimGoes: nobody deletes the claim of a member that was wanted all the time.
+// hasItsData: the volume of a claim has the newest data of the claim's member, or data that a user has asked for.
+func (w *World) hasItsData(claim string) {
+	newest := data{claim, w.contents.newest[claim]}
+	has, full := w.contents.on[w.volumeOf(claim)]
+	switch {
+	case newest.version == 0 || w.wishes.free[claim] || has == newest || w.contents.wanted[has]:
+	case !full:
+		w.violate("the member of claim %s starts on an empty volume, and was always wanted", claim)
+	case has.claim != claim:
+		w.violate("the member of claim %s starts on the data of claim %s", claim, has.claim)
+	default:
+		w.violate("the member of claim %s starts on old data", claim)
+	}
+}
+
+// onlyWriter: a pod starts to write to a volume only when no other pod writes to it.
+func (w *World) onlyWriter(pod *apiserver.Object, claim string) {
+	volume := w.volumeOf(claim)
+	for _, other := range w.server.List("pods") {
+		if other.GetUID() == pod.GetUID() || !isPlaced(other) || hasEnded(other) || !writesTo(pod, claim) {
+			continue
+		}
+		for _, theirs := range claimsOf(other) {
+			if writesTo(other, theirs) && w.volumeOf(theirs) == volume {
+				w.violate("pods %s and %s write to one volume", pod.GetName(), other.GetName())
+			}
+		}
+	}
+}
+
+// writesTo reports whether a pod that runs writes to a claim. A mover writes only to the temporary claim, until its copy is complete.
+func writesTo(pod *apiserver.Object, claim string) bool {
+	if !isMover(pod) {
+		return true
+	}
+	return copies(pod) && slices.ContainsFunc(movedClaims(pod), func(pair [2]string) bool { return pair[1] == claim })
+}
+
+// claimGoes: nobody deletes the claim of a member that was wanted all the time, unless its volume stays.
 func (w *World) claimGoes(c apiserver.Commit) {
 	if c.Before == nil || w.wishes.mounted[c.Name] != string(c.Before.GetUID()) || w.wishes.free[c.Name] {
 		return
 	}
+	volume := w.server.Get(in2("persistentvolumes", textOf(c.Before, "spec", "volumeName")))
+	if textOf(volume, "spec", "persistentVolumeReclaimPolicy") == "Retain" {
+		return
+	}
 	if c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil {
 		w.violate("%s deletes claim %s, whose member was always wanted", c.By.User, c.Name)
+	}
+}
+
+// volumeGoes: nobody deletes the only volume with the newest data of a member that was wanted all the time.
+func (w *World) volumeGoes(c apiserver.Commit) {
+	has := w.contents.on[c.Name]
+	if c.After != nil || has.claim == "" {
+		return
+	}
+	delete(w.contents.on, c.Name)
+	if has.version == w.contents.newest[has.claim] && !w.wishes.free[has.claim] && !slices.Contains(slices.Collect(maps.Values(w.contents.on)), has) {
+		w.violate("the only volume with the data of claim %s is deleted, and its member was always wanted", has.claim)
 	}
 }
 
@@ -68,7 +119,7 @@ func (w *World) finish() {
 	for n := 0; len(w.held) > 0; n++ {
 		w.release(0, false)
 	}
-	w.refused, w.loses, w.sick = "", 0, false
+	w.refused, w.loses, w.sick, w.full = "", 0, false, false
 	w.endUsersPauses()
 	w.rounds(3, time.Minute)
 	for _, set := range w.names() {
@@ -77,12 +128,7 @@ func (w *World) finish() {
 	if !w.judgeOptedOut() {
 		return
 	}
-	for _, set := range w.names() {
-		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
-			put(o, "true", "metadata", "labels", api.ManagedLabel)
-			put(o, time.Now().Add(5000*time.Hour).UTC().Format(time.RFC3339), "metadata", "annotations", api.AwakeUntilAnnotation)
-		})
-	}
+	w.keepAwake()
 	why := "the end has not begun"
 	for n := 0; n < 95 && why != "" && w.problem == ""; n++ {
 		if n == 2 || n == 40 || n == 70 {
@@ -98,10 +144,23 @@ func (w *World) finish() {
 	if why != "" {
 		w.violate("in the end, %s", why)
 	}
+	w.keepAwake()
+	w.pass(25 * time.Hour) // longer than the retention of old volumes
 	w.rounds(3, time.Minute)
+	w.nothingIsLeft()
 	w.staysQuiet()
 	if why := w.unsettled(); why != "" {
 		w.violate("later, %s", why)
+	}
+}
+
+// keepAwake lets the users want all sets awake. An operator may have created a set since they last did.
+func (w *World) keepAwake() {
+	for _, set := range w.names() {
+		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
+			put(o, "true", "metadata", "labels", api.ManagedLabel)
+			put(o, w.begin.Add(5000*time.Hour).UTC().Format(time.RFC3339), "metadata", "annotations", api.AwakeUntilAnnotation)
+		})
 	}
 }
 
@@ -132,6 +191,7 @@ func (w *World) endUsersPauses() {
 	for _, set := range w.names() {
 		if w.set(set) != nil {
 			w.annotate(set, api.PausedAnnotation, nil)
+			w.annotate(set, api.CutoverAnnotation, nil)
 		}
 		if w.wishes.paused[set] {
 			w.pauseScaler(set, false)
@@ -158,6 +218,25 @@ func (w *World) judgeOptedOut() bool {
 		}
 	}
 	return w.problem == ""
+}
+
+// nothingIsLeft: when the retention of old volumes is over, no object belongs to an operation.
+func (w *World) nothingIsLeft() {
+	for _, resource := range []string{"jobs", "pods", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions"} {
+		for _, o := range w.server.List(resource) {
+			if o.GetLabels()[api.OperationLabel] != "" {
+				w.violate("after the retention, an object of an operation is left: %s %s", resource, role(o))
+			}
+		}
+	}
+}
+
+// role returns the role of an object in its operation.
+func role(o *apiserver.Object) api.Role {
+	if link, err := api.LoadLink(o); err == nil && link != nil {
+		return link.Role
+	}
+	return "without a link"
 }
 
 // staysQuiet: a settled world gets no more writes, and no event fails.

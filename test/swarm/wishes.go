@@ -116,9 +116,11 @@ func (w *World) observe() {
 		case "statefulsets":
 			w.observeSet(c)
 		case "pods":
-			w.claimReturns(c)
+			w.podStarts(c)
 		case "persistentvolumeclaims":
 			w.claimGoes(c)
+		case "persistentvolumes":
+			w.volumeGoes(c)
 		}
 		if w.operator != nil && c.Resource == w.operator.resource && isFunction(c.By) {
 			w.wishes.stopped = w.wishes.judged

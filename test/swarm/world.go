@@ -8,7 +8,9 @@
 //	world.go        the cluster, its queue of events, and the clock
 //	process.go      a function that handles an event, which may stop before a write or die
 //	controllers.go  Kubernetes' controllers
-//	node.go         kubelet and storage
+//	node.go         kubelet
+//	volumes.go      storage, and the data on it
+//	movers.go       the Jobs that copy volumes
 //	operator.go     the operator of the sets
 //	acts.go         all acts
 //	wishes.go       the counts and settings that the users want
@@ -71,8 +73,10 @@ type World struct {
 	refused  string                              // the resource that a webhook refuses to functions
 	loses    int                                 // how many answers to writes get lost
 	sick     bool                                // no pod starts
-	failures map[api.Function]map[string]int     // errors of functions by text
-	covered  map[string]int                      // records that functions wrote
+	full     bool                                // the storage grows no volume
+	contents contents
+	failures map[api.Function]map[string]int // errors of functions by text
+	covered  map[string]int                  // records that functions wrote
 	wishes   wishes
 
 	tale    []string
@@ -97,7 +101,7 @@ type worker struct {
 func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	w := &World{Shape: shape, begin: time.Now(), server: apiserver.New(policies), pools: map[api.Function][]*worker{},
 		reported: map[apiserver.Key]*apiserver.Object{}, backups: map[string]backup{}, failures: map[api.Function]map[string]int{},
-		covered: map[string]int{}, wishes: newWishes()}
+		covered: map[string]int{}, wishes: newWishes(), contents: newContents()}
 	settings := api.Settings{}
 	if err := envconfig.Process("", &settings); err != nil {
 		panic(err)
@@ -118,11 +122,14 @@ func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	w.sets = newSetController(&rest.Config{Host: "http://api", Transport: direct{w}, QPS: -1, UserAgent: controllerManager,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON},
 		Impersonate:   rest.ImpersonationConfig{UserName: setControllerUser}})
-	w.create(admin, "namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
+	w.create(admin, "namespaces", map[string]any{"metadata": map[string]any{"name": namespace,
+		"labels": map[string]any{api.RootMoverLabel: api.AllowValue}}})
 	w.create(admin, "nodes", map[string]any{"metadata": map[string]any{"name": node}, "status": map[string]any{
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}})
-	w.create(admin, "storageclasses", map[string]any{"metadata": map[string]any{"name": class}, "provisioner": driver,
-		"allowVolumeExpansion": true, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+	for _, name := range []string{class, otherClass} {
+		w.create(admin, "storageclasses", map[string]any{"metadata": map[string]any{"name": name}, "provisioner": driver,
+			"allowVolumeExpansion": name == class, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+	}
 	w.createUsersObjects()
 	w.settle()
 	w.pass(time.Minute)
@@ -300,7 +307,7 @@ func (w *World) settle() {
 		w.syncSets()
 		w.runJobs()
 		w.runPods()
-		w.provision(true)
+		w.provision(grows)
 		w.collect()
 		if len(w.server.Log()) == before {
 			return
@@ -321,6 +328,7 @@ func (w *World) round(long time.Duration) {
 		w.settle()
 		w.reconcile(false)
 		w.endJobs(true)
+		w.runMovers()
 		w.endCleanupPods(true)
 		if len(w.server.Log()) == before && len(w.queue) == 0 {
 			break
