@@ -156,8 +156,8 @@ var others = map[string]struct {
 	"scaler":      {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
 	"scalerpause": {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
 	"scalergone":  {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
-	"owner":       {5, func(w *World, _ string, b int) { w.scaleOwner(1 + b%3) }},
-	"ownerpause":  {2, func(w *World, _ string, b int) { w.pauseOperator(b%2 == 1) }},
+	"owner":       {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
+	"ownerpause":  {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
 	"deletepod": {2, func(w *World, _ string, b int) {
 		if pods := w.server.List("pods"); len(pods) > 0 {
 			w.remove(person, keyOf("pods", pods[b%len(pods)]), metav1.DeleteOptions{})
@@ -273,40 +273,6 @@ func (w *World) removeScaler(set string) {
 	}
 	w.wishes.unclear[set] = w.wishes.unclear[set] || w.wishes.paused[set] // the set keeps its count, whatever that is
 }
-
-func (w *World) scaleOwner(n int) {
-	o := w.owner()
-	if o == nil || !w.change(person, keyOf(w.operator.resource, o), "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
-		return
-	}
-	put(&apiserver.Object{Object: w.wishes.owner}, int64(n), "spec", "replicas")
-	for _, set := range w.operator.sets {
-		w.note(set)
-	}
-}
-
-// pauseOperator pauses the operator by hand, or ends that.
-func (w *World) pauseOperator(pause bool) {
-	o := w.owner()
-	if o == nil || w.Owner == stopsByPause {
-		return
-	}
-	path, value := []string{"metadata", "labels", pauseLabel}, any("true")
-	if w.Owner == pausesByField {
-		path, value = []string{"spec", "managementState"}, "unmanaged"
-	}
-	if !pause {
-		value = nil
-	}
-	w.change(person, keyOf(w.operator.resource, o), "", func(o *apiserver.Object) { put(o, value, path...) })
-	for _, set := range w.operator.sets {
-		w.wishes.unclear[set] = pause
-	}
-	w.wishes.handPaused = pause
-}
-
-// ownersPause reports whether a user has paused the operator.
-func (w *World) ownersPause() bool { return w.wishes.handPaused }
 
 func (w *World) setPolicy(set, policy string) {
 	const whenScaled = "whenScaled"

@@ -107,8 +107,9 @@ func (w *World) volumeGoes(c apiserver.Commit) {
 
 // optedOutSetStaysUp: Drydock does not let an operator stop a set that its user has opted out.
 func (w *World) optedOutSetStaysUp(c apiserver.Commit) {
-	if c.By == operatorClient && c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0 &&
-		c.After.GetLabels()[api.ManagedLabel] != "true" && w.wish(c.Name) > 0 && w.wishes.out[c.Name] < w.wishes.stopped {
+	op := w.operatorOf(c.Name)
+	if op != nil && c.By == operatorClient && c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0 &&
+		c.After.GetLabels()[api.ManagedLabel] != "true" && w.wish(c.Name) > 0 && w.wishes.out[c.Name] < op.held {
 		w.violate("Drydock lets the operator stop set %s, which is opted out", c.Name)
 	}
 }
@@ -185,8 +186,10 @@ func (w *World) rounds(n int, long time.Duration) {
 
 // endUsersPauses removes what users have paused.
 func (w *World) endUsersPauses() {
-	if w.operator != nil && w.owner() != nil && w.ownersPause() {
-		w.pauseOperator(false)
+	for _, op := range w.operators {
+		if op.paused {
+			w.pauseOperator(op, false)
+		}
 	}
 	for _, set := range w.names() {
 		if w.set(set) != nil {
@@ -212,7 +215,8 @@ func (w *World) judgeOptedOut() bool {
 	}
 	w.rounds(45, time.Minute)
 	for _, set := range out {
-		shared := w.isOwned(set) && len(w.operator.sets) > 1
+		op := w.operatorOf(set)
+		shared := op != nil && len(op.sets) > 1
 		if o := w.set(set); o != nil && !shared && !w.accepts(set, numberOf(o, "spec", "replicas")) {
 			w.violate("opted-out set %s has %d replicas, and its users want %d", set, numberOf(o, "spec", "replicas"), w.wish(set))
 		}
@@ -264,8 +268,10 @@ func (w *World) unsettled() string {
 			return why
 		}
 	}
-	if o := w.owner(); o != nil && !equality.Semantic.DeepEqual(writtenByUsers(o), w.wishes.owner) {
-		return fmt.Sprintf("the owner is %v, and its user wrote %v", writtenByUsers(o), w.wishes.owner)
+	for _, op := range w.operators {
+		if o := w.server.Get(op.key); o != nil && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) {
+			return fmt.Sprintf("the owner is %v, and its user wrote %v", writtenByUsers(o), op.wanted)
+		}
 	}
 	for _, r := range w.server.List("controllerrevisions") {
 		if metav1.GetControllerOf(r) == nil || r.GetLabels()[api.OperationLabel] != "" {

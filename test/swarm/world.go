@@ -11,7 +11,7 @@
 //	node.go         kubelet
 //	volumes.go      storage, and the data on it
 //	movers.go       the Jobs that copy volumes
-//	operator.go     the operator of the sets
+//	operator.go     the operators of the sets
 //	acts.go         all acts
 //	wishes.go       the counts and settings that the users want
 //	oracles.go      the checks, which compare the cluster with the wishes
@@ -66,18 +66,18 @@ type World struct {
 	held   []*process
 	count  int // of processes so far
 
-	sifted   int                                 // how much of the server's log the source has reported
-	reported map[apiserver.Key]*apiserver.Object // the opted-in sets as the source has reported them
-	backups  map[string]backup                   // sets as a backup tool has them
-	operator *operator                           // nil without one
-	refused  string                              // the resource that a webhook refuses to functions
-	loses    int                                 // how many answers to writes get lost
-	sick     bool                                // no pod starts
-	full     bool                                // the storage grows no volume
-	contents contents
-	failures map[api.Function]map[string]int // errors of functions by text
-	covered  map[string]int                  // records that functions wrote
-	wishes   wishes
+	sifted    int                                 // how much of the server's log the source has reported
+	reported  map[apiserver.Key]*apiserver.Object // the opted-in sets as the source has reported them
+	backups   map[string]backup                   // sets as a backup tool has them
+	operators []*operator
+	refused   string // the resource that a webhook refuses to functions
+	loses     int    // how many answers to writes get lost
+	sick      bool   // no pod starts
+	full      bool   // the storage grows no volume
+	contents  contents
+	failures  map[api.Function]map[string]int // errors of functions by text
+	covered   map[string]int                  // records that functions wrote
+	wishes    wishes
 
 	tale    []string
 	problem string // the first that an oracle found
@@ -300,7 +300,7 @@ func (w *World) deliver(i int) {
 	w.start(d, free)
 }
 
-// settle lets everything but Drydock and the operator work until nothing changes.
+// settle lets everything but Drydock and the operators work until nothing changes.
 func (w *World) settle() {
 	for range 20 {
 		before := len(w.server.Log())
