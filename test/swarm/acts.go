@@ -48,6 +48,7 @@ var environment = map[string]struct {
 	"storage":   {3, func(w *World, a, _ int) { w.provision([]growth{begins, grows, grows, grows}[a%4]) }},
 	"full":      {1, func(w *World, _, _ int) { w.full = true }},
 	"room":      {2, func(w *World, _, _ int) { w.full = false }},
+	"autoscale": {3, func(w *World, a, _ int) { w.autoscale(a) }},
 	"movers":    {6, func(w *World, _, _ int) { w.runMovers() }},
 	"moverfails": {1, func(w *World, a, b int) {
 		if movers := w.runningMovers(); len(movers) > 0 {
@@ -118,7 +119,7 @@ var users = map[string]struct {
 	"sleepat": {3, func(w *World, set string, _ int) { w.annotate(set, api.SleepRequestedAnnotation, now()) }},
 	"abort":   {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
 	"retry":   {3, func(w *World, set string, _ int) { w.retry(set) }},
-	"resize": {4, func(w *World, set string, b int) {
+	"resize": {6, func(w *World, set string, b int) {
 		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi", "data=2Gi@slow", "data=3Gi", "data=1Gi@slow", "data=1Gi"}[b%6])
 	}},
 	"method": {2, func(w *World, set string, b int) {
@@ -138,6 +139,10 @@ var users = map[string]struct {
 	"group":    {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2]) }},
 	"policy":   {2, func(w *World, set string, b int) { w.setPolicy(set, []string{"Retain", "Delete"}[b%2]) }},
 	"replace":  {3, func(w *World, set string, _ int) { w.replace(set) }},
+	"apply":    {3, func(w *World, set string, b int) { w.apply(set, b%3 == 0) }},
+	"put":      {2, func(w *World, set string, _ int) { w.replaceAll(set) }},
+	"hpa":      {2, func(w *World, set string, b int) { w.createAutoscaler(set, min(b%4, 1)) }},
+	"budget":   {2, func(w *World, set string, b int) { w.budgets[set] = []budget{noBudget, 0, 1}[b%3] }},
 	"backup":   {2, func(w *World, set string, _ int) { w.backup(set) }},
 	"scalernew": {3, func(w *World, set string, _ int) {
 		if !w.isOwned(set) && w.server.Get(in("scalers", scalerName(set))) == nil {
@@ -155,6 +160,8 @@ var others = map[string]struct {
 	"restored":    {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
 	"scaler":      {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
 	"scalerpause": {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
+	"mode":        {3, func(w *World, set string, b int) { w.setMode(set, b) }},
+	"hpagone":     {2, func(w *World, set string, _ int) { w.removeAutoscaler(set) }},
 	"scalergone":  {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
 	"owner":       {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
 	"ownerpause":  {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
@@ -237,7 +244,7 @@ func (w *World) scale(set string, n int) {
 
 func (w *World) scaleScaler(set string, n int) {
 	k := in("scalers", scalerName(set))
-	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || n == 0 && w.isAsleep(set) {
+	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || n == 0 && w.isAsleep(set) || w.fixedCount(set) > 0 {
 		return // docs/scaler.md: a Scaler that is scaled to zero during a sleep gets the count from before it
 	}
 	if w.change(person, k, "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
@@ -284,57 +291,4 @@ func (w *World) setPolicy(set, policy string) {
 	}) {
 		w.wishes.policies[set] = policy
 	}
-}
-
-// replace lets a deployment tool replace the metadata of a set with its manifest, which has no records.
-func (w *World) replace(set string) {
-	w.change(tool, in("statefulsets", set), "", func(o *apiserver.Object) {
-		for _, name := range []string{api.SleepAnnotation, api.ScaleAnnotation, api.StatusAnnotation, api.CleanupAnnotation,
-			api.LastActivityAnnotation, api.AwakeUntilAnnotation} {
-			put(o, nil, "metadata", "annotations", name)
-		}
-		put(o, w.wishes.policies[set], "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
-	})
-}
-
-func (w *World) backup(set string) {
-	if o := w.set(set); o.GetDeletionTimestamp() == nil && !w.isOwned(set) {
-		w.backups[set] = backup{o, w.wishes.policies[set], w.wishes.counts[set]}
-	}
-}
-
-// restoreBackup lets a backup tool create a set again as it was, with all annotations.
-func (w *World) restoreBackup(set string) {
-	b, has := w.backups[set]
-	if !has || w.set(set) != nil || w.isOwned(set) {
-		return
-	}
-	o := b.set.DeepCopy()
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences",
-		"finalizers"} {
-		put(o, nil, "metadata", field)
-	}
-	w.wishes.policies[set], w.wishes.counts[set] = b.policy, b.count
-	delete(w.wishes.also, set)
-	w.note(set)
-	w.create(tool, "statefulsets", o.Object)
-}
-
-// recreate creates a set that does not exist.
-func (w *World) recreate(set string) {
-	if w.set(set) != nil || w.isOwned(set) {
-		return
-	}
-	n := w.wish(set)
-	if _, scaled := w.wishes.scalers[set]; scaled {
-		n = 3
-	}
-	w.createSet(person, set, n)
-}
-
-// backup is a set as a backup tool has it, with the wishes of that time.
-type backup struct {
-	set    *apiserver.Object
-	policy string
-	count  int
 }

@@ -42,12 +42,12 @@ func ended(r moverreport.MemberReport) corev1.ContainerState {
 
 // reportMover writes the states of the mover's containers.
 func (w *World) reportMover(k apiserver.Key, phase corev1.PodPhase, first, final, pin corev1.ContainerState) {
-	ready := corev1.ConditionFalse
+	ready, why := corev1.ConditionFalse, "ContainersNotInitialized"
 	if phase == corev1.PodRunning {
-		ready = corev1.ConditionTrue
+		ready, why = corev1.ConditionTrue, ""
 	}
 	status := apiserver.Encode(corev1.Pod{Status: corev1.PodStatus{Phase: phase,
-		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.Now()}},
+		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, Reason: why, LastTransitionTime: metav1.Now()}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: moverreport.PinContainer, State: pin}},
 		InitContainerStatuses: []corev1.ContainerStatus{{Name: moverreport.FirstContainer, State: first},
 			{Name: moverreport.FinalContainer, State: final}}}})

@@ -122,6 +122,10 @@ func (w *World) finish() {
 	}
 	w.refused, w.loses, w.sick, w.full = "", 0, false, false
 	w.endUsersPauses()
+	clear(w.budgets)
+	for _, set := range w.names() {
+		w.removeAutoscaler(set)
+	}
 	w.rounds(3, time.Minute)
 	for _, set := range w.names() {
 		w.recreate(set)

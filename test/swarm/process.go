@@ -152,6 +152,10 @@ func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error)
 		w.tell("  a webhook refuses %s: %s %s", p.name, r.Method, r.Key)
 		return forbidden(r), nil
 	}
+	if r.Part == "eviction" && w.breaksBudget(r.Name) {
+		w.tell("  a budget refuses %s: %s %s", p.name, r.Method, r.Key)
+		return tooMany(r), nil
+	}
 	answer := w.server.Serve(r)
 	if r.Writes() {
 		result := ""

@@ -178,25 +178,8 @@ func (w *World) createSet(by apiserver.Client, name string, replicas int) {
 	if w.set(name) != nil {
 		return
 	}
-	metadata := map[string]any{"name": name, "namespace": namespace}
-	labels := map[string]any{"app": name, api.ManagedLabel: "true"}
-	annotations := map[string]any{}
-	if w.Group {
-		labels[api.GroupLabel] = "shop"
-	}
-	if w.Idle {
-		annotations[api.IdleTimeoutAnnotation] = "30m"
-	}
-	if w.Cleanup {
-		annotations[api.CleanupTemplateAnnotation] = cleanupTemplate
-	}
-	if w.CleanOnDelete {
-		annotations[api.CleanupOnDeleteAnnotation] = "true"
-	}
-	if w.CancelOnUp {
-		annotations[api.CleanupOnScaleUpAnnotation] = "cancel"
-	}
-	metadata["labels"], metadata["annotations"] = labels, annotations
+	labels, annotations := w.manifest(name)
+	metadata := map[string]any{"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
 	if op := w.operatorOf(name); op != nil {
 		owner := w.server.Get(op.key)
 		if owner == nil {

@@ -12,7 +12,9 @@
 //	volumes.go      storage, and the data on it
 //	movers.go       the Jobs that copy volumes
 //	operator.go     the operators of the sets
+//	autoscalers.go  autoscalers and disruption budgets
 //	acts.go         all acts
+//	tools.go        tools that deploy, replace, back up and restore sets
 //	wishes.go       the counts and settings that the users want
 //	oracles.go      the checks, which compare the cluster with the wishes
 //	story.go        runs as text, random runs, and shrinking
@@ -70,10 +72,11 @@ type World struct {
 	reported  map[apiserver.Key]*apiserver.Object // the opted-in sets as the source has reported them
 	backups   map[string]backup                   // sets as a backup tool has them
 	operators []*operator
-	refused   string // the resource that a webhook refuses to functions
-	loses     int    // how many answers to writes get lost
-	sick      bool   // no pod starts
-	full      bool   // the storage grows no volume
+	budgets   map[string]budget // of each set; absent without one
+	refused   string            // the resource that a webhook refuses to functions
+	loses     int               // how many answers to writes get lost
+	sick      bool              // no pod starts
+	full      bool              // the storage grows no volume
 	contents  contents
 	failures  map[api.Function]map[string]int // errors of functions by text
 	covered   map[string]int                  // records that functions wrote
@@ -101,7 +104,7 @@ type worker struct {
 func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	w := &World{Shape: shape, begin: time.Now(), server: apiserver.New(policies), pools: map[api.Function][]*worker{},
 		reported: map[apiserver.Key]*apiserver.Object{}, backups: map[string]backup{}, failures: map[api.Function]map[string]int{},
-		covered: map[string]int{}, wishes: newWishes(), contents: newContents()}
+		covered: map[string]int{}, wishes: newWishes(), contents: newContents(), budgets: map[string]budget{}}
 	settings := api.Settings{}
 	if err := envconfig.Process("", &settings); err != nil {
 		panic(err)
