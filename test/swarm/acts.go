@@ -73,7 +73,7 @@ var environment = map[string]struct {
 		w.pass([]time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 35 * time.Minute, 40 * time.Minute,
 			3 * time.Hour}[a%7])
 	}},
-	"calm": {10, func(w *World, a, _ int) { w.rounds(1+a%4, time.Minute) }},
+	"calm": {10, func(w *World, a, _ int) { w.calm(1 + a%4) }},
 }
 
 // withEvent calls do with the index of an event in the queue, if there is one.

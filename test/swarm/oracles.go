@@ -188,6 +188,14 @@ func (w *World) rounds(n int, long time.Duration) {
 	}
 }
 
+// calm is some minutes without faults. After three of them, functions have handled all changes.
+func (w *World) calm(minutes int) {
+	w.rounds(minutes, time.Minute)
+	if minutes >= 3 {
+		w.nothingIsHidden()
+	}
+}
+
 // endUsersPauses removes what users have paused.
 func (w *World) endUsersPauses() {
 	for _, op := range w.operators {
@@ -263,6 +271,42 @@ func (w *World) staysQuiet() {
 	for _, f := range slices.Sorted(maps.Keys(w.failures)) {
 		w.violate("in a settled world, %s fails: %s", f, slices.Sorted(maps.Keys(w.failures[f]))[0])
 	}
+}
+
+// nothingIsHidden: when no fault is played and the functions have nothing to do, a set at zero and a changed owner have a cause that a user
+// can see, which is a record of Drydock or the pause annotation.
+func (w *World) nothingIsHidden() {
+	if len(w.held)+len(w.queue)+w.loses > 0 || w.refused != "" || w.sick || w.problem != "" {
+		return
+	}
+	for _, name := range w.names() {
+		set := w.set(name)
+		if set == nil || set.GetLabels()[api.ManagedLabel] != "true" || w.seesCause(name) {
+			continue
+		}
+		if op := w.operatorOf(name); op == nil || !op.paused {
+			if n := numberOf(set, "spec", "replicas"); n == 0 && !w.accepts(name, 0) {
+				w.violate("set %s is at zero, its users want %d, and nothing says why", name, w.wish(name))
+			}
+		}
+	}
+	for _, op := range w.operators {
+		o := w.server.Get(op.key)
+		if o != nil && !op.paused && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
+			w.violate("the owner is %v, its user wrote %v, and no set says why", writtenByUsers(o), op.wanted)
+		}
+	}
+}
+
+// seesCause reports whether the set has the pause annotation, or a record that has not succeeded.
+func (w *World) seesCause(name string) bool {
+	set := w.set(name)
+	if set == nil || set.GetDeletionTimestamp() != nil || w.annotation(name, api.PausedAnnotation) == "true" {
+		return true
+	}
+	return slices.ContainsFunc(operation.Of(apiserver.Decode[appsv1.StatefulSet](set)).All(), func(r operation.Record) bool {
+		return r.Head().Phase != api.Succeeded
+	})
 }
 
 // unsettled says what differs from the users' wishes, or returns "".

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing/synctest"
 
 	"drydock.dev/shared/serve"
@@ -174,6 +175,14 @@ func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error)
 	return answer, nil
 }
 
+// reached has the states of records that the worlds of this process have reached.
+var reached sync.Map
+
+func isReached(state string) bool {
+	_, is := reached.Load(state)
+	return is
+}
+
 // summary describes a JSON patch, and counts the records in it.
 func (w *World) summary(p *process, body []byte) string {
 	var ops []struct {
@@ -197,7 +206,9 @@ func (w *World) summary(p *process, body []byte) string {
 		if json.Unmarshal([]byte(value), &record) == nil && record.Kind != "" && record.Phase != "" {
 			value = fmt.Sprintf("%s %s %s %q", record.Kind, record.Phase, record.Reason, record.Message)
 			function, _, _ := strings.Cut(p.name, "(")
-			w.covered[strings.Join([]string{function, record.Kind, record.Phase, record.Reason}, " ")]++
+			state := strings.Join([]string{function, record.Kind, record.Phase, record.Reason}, " ")
+			w.covered[state]++
+			reached.Store(state, true)
 		}
 		if len(value) > 300 {
 			value = value[:300] + "…"
