@@ -100,7 +100,8 @@ func (w *World) volumeGoes(c apiserver.Commit) {
 		return
 	}
 	delete(w.contents.on, c.Name)
-	if has.version == w.contents.newest[has.claim] && !w.wishes.free[has.claim] && !slices.Contains(slices.Collect(maps.Values(w.contents.on)), has) {
+	copied := slices.Contains(slices.Collect(maps.Values(w.contents.on)), has)
+	if !copied && has.version == w.contents.newest[has.claim] && !w.wishes.free[has.claim] {
 		w.violate("the only volume with the data of claim %s is deleted, and its member was always wanted", has.claim)
 	}
 }
@@ -108,7 +109,8 @@ func (w *World) volumeGoes(c apiserver.Commit) {
 // optedOutSetStaysUp: Drydock does not let an operator stop a set that its user has opted out.
 func (w *World) optedOutSetStaysUp(c apiserver.Commit) {
 	op := w.operatorOf(c.Name)
-	if op != nil && c.By == operatorClient && c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0 &&
+	stops := c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0
+	if op != nil && c.By == operatorClient && stops &&
 		c.After.GetLabels()[api.ManagedLabel] != "true" && w.wish(c.Name) > 0 && w.wishes.out[c.Name] < op.held {
 		w.violate("Drydock lets the operator stop set %s, which is opted out", c.Name)
 	}

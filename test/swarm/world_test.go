@@ -163,7 +163,7 @@ func TestOraclesSeeLosses(t *testing.T) {
 			w.calm(3)
 		}, "the owner is map"},
 		"the copy of a resize is left": {func(w *World) {
-			w.change(storage, in("persistentvolumeclaims", claim), "", func(o *apiserver.Object) {
+			w.change(apiserver.Client{User: userOf(api.Backup)}, in("persistentvolumeclaims", claim), "", func(o *apiserver.Object) {
 				put(o, "x", "metadata", "labels", api.OperationLabel)
 			})
 			w.nothingIsLeft()
