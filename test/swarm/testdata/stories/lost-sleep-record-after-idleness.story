@@ -1,6 +1,5 @@
-# A tool removes the record of a sleep after idleness, and cleanup-pod deletes the claims.
+# A tool removes the record of a sleep after idleness, and no claim is deleted.
 world sets=1 owner=1 ownsall parallel idle cleanup
-ends with: system:serviceaccount:drydock:cleanup-pod deletes claim data-S-N, whose member was always wanted
 calm 11
 clock 4
 calm 10
