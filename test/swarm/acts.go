@@ -69,6 +69,9 @@ var environment = map[string]struct {
 	"accept":  {2, func(w *World, _, _ int) { w.refused = "" }},
 	"sick":    {1, func(w *World, _, _ int) { w.sick = true }},
 	"healthy": {2, func(w *World, _, _ int) { w.sick = false }},
+	"step": {2, func(w *World, a, _ int) {
+		w.step = []time.Duration{-30 * time.Minute, 0, 5 * time.Minute, 2 * time.Hour}[a%4]
+	}},
 	"clock": {8, func(w *World, a, _ int) {
 		w.pass([]time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 35 * time.Minute, 40 * time.Minute,
 			3 * time.Hour}[a%7])
@@ -113,12 +116,14 @@ var users = map[string]struct {
 	"unpaused": {6, func(w *World, set string, _ int) { w.annotate(set, api.PausedAnnotation, nil) }},
 	"activity": {6, func(w *World, set string, _ int) { w.order(events.Activity, set) }},
 	"wake": {3, func(w *World, set string, _ int) {
-		w.annotate(set, api.AwakeUntilAnnotation, time.Now().Add(20*time.Minute).UTC().Format(time.RFC3339))
+		w.annotate(set, api.AwakeUntilAnnotation, w.usersNow().Add(20*time.Minute).UTC().Format(time.RFC3339))
 	}},
-	"sleep":   {3, func(w *World, set string, _ int) { w.order(events.Sleep, set) }},
-	"sleepat": {3, func(w *World, set string, _ int) { w.annotate(set, api.SleepRequestedAnnotation, now()) }},
-	"abort":   {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
-	"retry":   {3, func(w *World, set string, _ int) { w.retry(set) }},
+	"sleep": {3, func(w *World, set string, _ int) { w.order(events.Sleep, set) }},
+	"sleepat": {3, func(w *World, set string, _ int) {
+		w.annotate(set, api.SleepRequestedAnnotation, w.usersNow().UTC().Format(time.RFC3339))
+	}},
+	"abort": {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
+	"retry": {3, func(w *World, set string, _ int) { w.retry(set) }},
 	"resize": {6, func(w *World, set string, b int) {
 		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi", "data=2Gi@slow", "data=3Gi", "data=1Gi@slow", "data=1Gi"}[b%6])
 	}},

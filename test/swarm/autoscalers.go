@@ -79,10 +79,11 @@ func (w *World) setMode(set string, b int) {
 	if w.server.Get(k) == nil || !w.change(person, k, "", func(o *apiserver.Object) { put(o, mode, "spec", "mode") }) {
 		return
 	}
-	if w.fixedCount(set) > 0 {
-		w.wishes.scalers[set] = n
-		w.note(set)
+	if w.fixedCount(set) == 0 {
+		n = numberOf(w.server.Get(k), "spec", "replicas") // the Scaler may not have taken over a fixed count yet
 	}
+	w.wishes.scalers[set] = n
+	w.note(set)
 }
 
 // fixedCount returns the count of a Scaler whose mode is fixed, or 0.

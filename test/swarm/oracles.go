@@ -122,7 +122,7 @@ func (w *World) finish() {
 	for n := 0; len(w.held) > 0; n++ {
 		w.release(0, false)
 	}
-	w.refused, w.loses, w.sick, w.full = "", 0, false, false
+	w.refused, w.loses, w.sick, w.full, w.step = "", 0, false, false, 0
 	w.endUsersPauses()
 	clear(w.budgets)
 	for _, set := range w.names() {

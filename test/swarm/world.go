@@ -76,6 +76,7 @@ type World struct {
 	refused   string            // the resource that a webhook refuses to functions
 	loses     int               // how many answers to writes get lost
 	sick      bool              // no pod starts
+	step      time.Duration     // how far the clock of users has stepped
 	full      bool              // the storage grows no volume
 	contents  contents
 	failures  map[api.Function]map[string]int // errors of functions by text
@@ -287,10 +288,14 @@ func (w *World) tick() {
 	w.start(delivery{api.Sift, e}, free)
 }
 
+// usersNow returns the time by the clock of users and gateways. It may step. All processes in a bubble of testing/synctest share the other
+// clock.
+func (w *World) usersNow() time.Time { return time.Now().Add(w.step) }
+
 // order sends an order of a user.
 func (w *World) order(kind, set string) {
 	e := events.NewFromUser(kind, events.Ref{Namespace: namespace, Name: set}, fmt.Sprint(kind, w.count))
-	e.SetTime(time.Now())
+	e.SetTime(w.usersNow())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.route(e)
