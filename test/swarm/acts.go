@@ -161,20 +161,29 @@ var others = map[string]struct {
 	weight int
 	do     func(w *World, set string, b int)
 }{
-	"create":      {5, func(w *World, set string, _ int) { w.recreate(set) }},
-	"restored":    {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
-	"scaler":      {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
-	"scalerpause": {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
-	"mode":        {3, func(w *World, set string, b int) { w.setMode(set, b) }},
-	"hpagone":     {2, func(w *World, set string, _ int) { w.removeAutoscaler(set) }},
-	"scalergone":  {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
-	"owner":       {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
-	"ownerpause":  {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
-	"deletepod": {2, func(w *World, _ string, b int) {
-		if pods := w.server.List("pods"); len(pods) > 0 {
-			w.remove(person, keyOf("pods", pods[b%len(pods)]), metav1.DeleteOptions{})
-		}
-	}},
+	"create":       {5, func(w *World, set string, _ int) { w.recreate(set) }},
+	"restored":     {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
+	"scaler":       {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
+	"scalerpause":  {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
+	"mode":         {3, func(w *World, set string, b int) { w.setMode(set, b) }},
+	"hpagone":      {2, func(w *World, set string, _ int) { w.removeAutoscaler(set) }},
+	"scalergone":   {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
+	"owner":        {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
+	"ownerpause":   {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
+	"deletepod":    {2, func(w *World, _ string, b int) { w.removeOne("pods", b, nil) }},
+	"deletejob":    {1, func(w *World, _ string, b int) { w.removeOne("jobs", b, nil) }},
+	"deletetarget": {1, func(w *World, _ string, b int) { w.removeOne("persistentvolumeclaims", b, isTarget) }},
+}
+
+// removeOne lets a user delete an object of a resource. Nil selects all.
+func (w *World) removeOne(resource string, b int, selects func(*apiserver.Object) bool) {
+	all := w.server.List(resource)
+	if selects != nil {
+		all = slices.DeleteFunc(all, func(o *apiserver.Object) bool { return !selects(o) })
+	}
+	if len(all) > 0 {
+		w.remove(person, keyOf(resource, all[b%len(all)]), metav1.DeleteOptions{})
+	}
 }
 
 // do carries out an act. An act of users on a set does nothing if the set does not exist.

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -153,6 +154,9 @@ func less(a, b string) bool {
 	size := resource.MustParse(a)
 	return size.Cmp(resource.MustParse(b)) < 0
 }
+
+// isTarget reports whether the claim is a temporary one, for the copy of another.
+func isTarget(claim *apiserver.Object) bool { return role(claim) == api.RoleTarget }
 
 // isUsed reports whether a pod that was placed uses the claim (kubernetes pkg/controller/volume/pvcprotection).
 func (w *World) isUsed(claim string) bool {

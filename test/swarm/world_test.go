@@ -26,6 +26,7 @@ func TestStoriesReachTheFunctions(t *testing.T) {
 			tale: []string{"the operator sets web from 3 to 0", "the operator sets db from 3 to 2", "the operator sets db from 0 to 1"}},
 		"autoscalers": {states: []string{"scale-hooks Scale Succeeded ScalingCompleted"},
 			tale: []string{"an autoscaler scales scalers/pilot-web from 3 to 2", "an autoscaler scales statefulsets/web from 2 to 1"}},
+		"copy-is-deleted":      {states: []string{"restore Resize Succeeded ResizeCompleted"}},
 		"clock-of-user-steps":  {states: []string{"idle-timeout Sleep Asleep FellAsleep"}},
 		"budget-delays-resize": {states: []string{"restore Resize Moving GateClosed", "restore Resize Succeeded ResizeCompleted"}},
 		"count-applied-during-sleep": {states: []string{"idle-timeout Sleep Waking StartedByOthers",
