@@ -32,17 +32,20 @@ func TestStoriesReachTheFunctions(t *testing.T) {
 		"count-applied-during-sleep": {states: []string{"idle-timeout Sleep Waking StartedByOthers",
 			"idle-timeout Sleep Succeeded StartedByOthers"}},
 	} {
-		r := play(t, loadPolicies(t), all[name])
-		for _, state := range row.states {
-			if r.covered[state] == 0 {
-				t.Errorf("%s does not reach %q:\n%s", name, state, strings.Join(r.tale, "\n"))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := play(t, loadPolicies(t), all[name])
+			for _, state := range row.states {
+				if r.covered[state] == 0 {
+					t.Errorf("it does not reach %q:\n%s", state, strings.Join(r.tale, "\n"))
+				}
 			}
-		}
-		for _, words := range row.tale {
-			if !slices.ContainsFunc(r.tale, func(line string) bool { return strings.HasSuffix(line, words) }) {
-				t.Errorf("%s has no line %q:\n%s", name, words, strings.Join(r.tale, "\n"))
+			for _, words := range row.tale {
+				if !slices.ContainsFunc(r.tale, func(line string) bool { return strings.HasSuffix(line, words) }) {
+					t.Errorf("it has no line %q:\n%s", words, strings.Join(r.tale, "\n"))
+				}
 			}
-		}
+		})
 	}
 }
 
