@@ -217,12 +217,14 @@ func (w *World) operationOf(set string) any {
 	return record.Operation
 }
 
-// rollback asks for the old volumes of the set's latest resize. All data that exist of the set's members are as right as the newest then.
+// rollback asks for the old volumes of the set's latest resize. It may still run, so later data are as right as those that exist now.
 func (w *World) rollback(set string) {
 	if id := w.operationOf(set); id != nil {
 		for _, has := range w.contents.on {
 			if slices.Contains(claimsOfSet(set), has.claim) {
-				w.contents.wanted[has] = true
+				if oldest, asked := w.contents.oldest[has.claim]; !asked || has.version < oldest {
+					w.contents.oldest[has.claim] = has.version
+				}
 			}
 		}
 		w.annotate(set, api.RollbackAnnotation, id)

@@ -43,10 +43,14 @@ func (w *World) podStarts(c apiserver.Commit) {
 
 // hasItsData: the volume of a claim has the newest data of the claim's member, or data that a user has asked for.
 func (w *World) hasItsData(claim string) {
-	newest := data{claim, w.contents.newest[claim]}
+	newest := w.contents.newest[claim]
 	has, full := w.contents.on[w.volumeOf(claim)]
+	oldest, asked := w.contents.oldest[claim]
+	if !asked {
+		oldest = newest
+	}
 	switch {
-	case newest.version == 0 || w.wishes.free[claim] || has == newest || w.contents.wanted[has]:
+	case newest == 0 || w.wishes.free[claim] || has.claim == claim && has.version >= oldest:
 	case !full:
 		w.violate("the member of claim %s starts on an empty volume, and was always wanted", claim)
 	case has.claim != claim:

@@ -180,11 +180,11 @@ type data struct {
 type contents struct {
 	on     map[string]data // by the name of the volume; absent if it is empty
 	newest map[string]int  // version of each member's data, by the name of its claim
-	wanted map[data]bool   // earlier data that a user wants back
+	oldest map[string]int  // version that a user has asked to get back, by the name of the claim; absent if none
 }
 
 func newContents() contents {
-	return contents{on: map[string]data{}, newest: map[string]int{}, wanted: map[data]bool{}}
+	return contents{on: map[string]data{}, newest: map[string]int{}, oldest: map[string]int{}}
 }
 
 // volumeOf returns the name of the claim's volume, or "".

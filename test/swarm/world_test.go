@@ -139,7 +139,7 @@ func TestOraclesSeeLosses(t *testing.T) {
 		"a member restarts on older data that its user wants": {func(w *World) {
 			old := w.contents.on[w.volumeOf(claim)]
 			restart(w)
-			w.contents.on[w.volumeOf(claim)], w.contents.wanted[old] = old, true
+			w.contents.on[w.volumeOf(claim)], w.contents.oldest[claim] = old, old.version
 			restart(w)
 		}, ""},
 		"the volume of a member goes": {func(w *World) {
