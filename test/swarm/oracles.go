@@ -280,7 +280,7 @@ func (w *World) staysQuiet() {
 }
 
 // nothingIsHidden: when no fault is played and the functions have nothing to do, a set at zero and a changed owner have a cause that a user
-// can see, which is a record of Drydock or the pause annotation.
+// can see: a record of Drydock, the pause annotation, or a Scaler that a user has paused.
 func (w *World) nothingIsHidden() {
 	if len(w.held)+len(w.queue)+w.loses > 0 || w.refused != "" || w.sick || w.problem != "" {
 		return
@@ -304,10 +304,10 @@ func (w *World) nothingIsHidden() {
 	}
 }
 
-// seesCause reports whether the set has the pause annotation, or a record that has not succeeded.
+// seesCause reports whether the set has the pause annotation, a paused Scaler, or a record that has not succeeded.
 func (w *World) seesCause(name string) bool {
 	set := w.set(name)
-	if set == nil || set.GetDeletionTimestamp() != nil || w.annotation(name, api.PausedAnnotation) == "true" {
+	if set == nil || set.GetDeletionTimestamp() != nil || w.annotation(name, api.PausedAnnotation) == "true" || w.wishes.paused[name] {
 		return true
 	}
 	return slices.ContainsFunc(operation.Of(apiserver.Decode[appsv1.StatefulSet](set)).All(), func(r operation.Record) bool {

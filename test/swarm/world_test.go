@@ -163,6 +163,10 @@ func TestOraclesSeeLosses(t *testing.T) {
 			w.annotate("web", api.PausedAnnotation, "true")
 			w.calm(3)
 		}, ""},
+		"a user pauses the Scaler of a set": {func(w *World) {
+			w.pauseScaler("web", true)
+			w.calm(4)
+		}, ""},
 		"an owner is paused without a word": {func(w *World) {
 			w.change(drydock, w.operators[0].key, "", func(o *apiserver.Object) { put(o, "true", "metadata", "labels", pauseLabel) })
 			w.calm(3)
@@ -176,7 +180,7 @@ func TestOraclesSeeLosses(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				shape := Shape{Sets: 1}
+				shape := Shape{Sets: 1, Scaler: strings.Contains(name, "Scaler")}
 				if strings.Contains(name, "owner") {
 					shape.Owner = pauses
 				}
