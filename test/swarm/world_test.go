@@ -22,6 +22,8 @@ func TestStoriesReachTheFunctions(t *testing.T) {
 	for name, row := range map[string]struct{ states, tale []string }{
 		"resize-by-copy": {states: []string{"backup Resize Moving Preparing", "restore Resize Succeeded ResizeCompleted",
 			"restore Rollback Moving Quiescing", "restore Rollback Succeeded ResizeCompleted"}},
+		"storage-has-no-room": {states: []string{"detect-resize Resize Failed ExpandInfeasible",
+			"detect-resize Resize Planned ClaimsExpanded", "restore Resize Succeeded ResizeCompleted"}},
 		"two-operators": {states: []string{"idle-timeout Sleep Asleep FellAsleep", "idle-timeout Sleep Succeeded Awake"},
 			tale: []string{"the operator sets web from 3 to 0", "the operator sets db from 3 to 2", "the operator sets db from 0 to 1"}},
 		"autoscalers": {states: []string{"scale-hooks Scale Succeeded ScalingCompleted"},
