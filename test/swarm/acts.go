@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -44,7 +45,16 @@ var environment = map[string]struct {
 	"settle":    {8, func(w *World, _, _ int) { w.settle() }},
 	"sync":      {4, func(w *World, _, _ int) { w.syncSets() }},
 	"kubelet":   {4, func(w *World, _, _ int) { w.runPods() }},
-	"storage":   {3, func(w *World, a, _ int) { w.provision(a%4 > 0) }},
+	"storage":   {3, func(w *World, a, _ int) { w.provision([]growth{begins, grows, grows, grows}[a%4]) }},
+	"full":      {1, func(w *World, _, _ int) { w.full = true }},
+	"room":      {2, func(w *World, _, _ int) { w.full = false }},
+	"autoscale": {3, func(w *World, a, _ int) { w.autoscale(a) }},
+	"movers":    {6, func(w *World, _, _ int) { w.runMovers() }},
+	"moverfails": {1, func(w *World, a, b int) {
+		if movers := w.runningMovers(); len(movers) > 0 {
+			w.failMover(movers[a%len(movers)], moverFailures[b%len(moverFailures)])
+		}
+	}},
 	"jobs":      {3, func(w *World, _, _ int) { w.runJobs() }},
 	"collect":   {3, func(w *World, _, _ int) { w.collect() }},
 	"operator":  {5, func(w *World, a, _ int) { w.reconcile(a%4 == 0) }},
@@ -59,11 +69,14 @@ var environment = map[string]struct {
 	"accept":  {2, func(w *World, _, _ int) { w.refused = "" }},
 	"sick":    {1, func(w *World, _, _ int) { w.sick = true }},
 	"healthy": {2, func(w *World, _, _ int) { w.sick = false }},
+	"step": {2, func(w *World, a, _ int) {
+		w.step = []time.Duration{-30 * time.Minute, 0, 5 * time.Minute, 2 * time.Hour}[a%4]
+	}},
 	"clock": {8, func(w *World, a, _ int) {
 		w.pass([]time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 35 * time.Minute, 40 * time.Minute,
 			3 * time.Hour}[a%7])
 	}},
-	"calm": {10, func(w *World, a, _ int) { w.rounds(1+a%4, time.Minute) }},
+	"calm": {10, func(w *World, a, _ int) { w.calm(1 + a%4) }},
 }
 
 // withEvent calls do with the index of an event in the queue, if there is one.
@@ -103,15 +116,24 @@ var users = map[string]struct {
 	"unpaused": {6, func(w *World, set string, _ int) { w.annotate(set, api.PausedAnnotation, nil) }},
 	"activity": {6, func(w *World, set string, _ int) { w.order(events.Activity, set) }},
 	"wake": {3, func(w *World, set string, _ int) {
-		w.annotate(set, api.AwakeUntilAnnotation, time.Now().Add(20*time.Minute).UTC().Format(time.RFC3339))
+		w.annotate(set, api.AwakeUntilAnnotation, w.usersNow().Add(20*time.Minute).UTC().Format(time.RFC3339))
 	}},
-	"sleep":   {3, func(w *World, set string, _ int) { w.order(events.Sleep, set) }},
-	"sleepat": {3, func(w *World, set string, _ int) { w.annotate(set, api.SleepRequestedAnnotation, now()) }},
-	"abort":   {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
-	"retry":   {3, func(w *World, set string, _ int) { w.retry(set) }},
-	"resize": {4, func(w *World, set string, b int) {
-		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi"}[b%2])
+	"sleep": {3, func(w *World, set string, _ int) { w.order(events.Sleep, set) }},
+	"sleepat": {3, func(w *World, set string, _ int) {
+		w.annotate(set, api.SleepRequestedAnnotation, w.usersNow().UTC().Format(time.RFC3339))
 	}},
+	"abort": {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
+	"retry": {3, func(w *World, set string, _ int) { w.retry(set) }},
+	"resize": {6, func(w *World, set string, b int) {
+		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi", "data=2Gi@slow", "data=3Gi", "data=1Gi@slow", "data=1Gi"}[b%6])
+	}},
+	"method": {2, func(w *World, set string, b int) {
+		w.annotate(set, api.ResizeMethodAnnotation, []any{"copy", nil, "expand", "expand-offline"}[b%4])
+	}},
+	"strategy": {2, func(w *World, set string, b int) { w.annotate(set, api.StrategyAnnotation, []any{"rolling", nil}[b%2]) }},
+	"cutover":  {2, func(w *World, set string, b int) { w.annotate(set, api.CutoverAnnotation, []any{"approve", nil}[b%2]) }},
+	"approve":  {2, func(w *World, set string, _ int) { w.annotate(set, api.ApproveAnnotation, w.operationOf(set)) }},
+	"rollback": {3, func(w *World, set string, _ int) { w.rollback(set) }},
 	"withdraw": {2, func(w *World, set string, _ int) { w.annotate(set, api.ResizeAnnotation, nil) }},
 	"idleoff":  {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, nil) }},
 	"idleon":   {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, "30m") }},
@@ -122,6 +144,10 @@ var users = map[string]struct {
 	"group":    {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2]) }},
 	"policy":   {2, func(w *World, set string, b int) { w.setPolicy(set, []string{"Retain", "Delete"}[b%2]) }},
 	"replace":  {3, func(w *World, set string, _ int) { w.replace(set) }},
+	"apply":    {3, func(w *World, set string, b int) { w.apply(set, b%3 == 0) }},
+	"put":      {2, func(w *World, set string, _ int) { w.replaceAll(set) }},
+	"hpa":      {2, func(w *World, set string, b int) { w.createAutoscaler(set, min(b%4, 1)) }},
+	"budget":   {2, func(w *World, set string, b int) { w.budgets[set] = []budget{noBudget, 0, 1}[b%3] }},
 	"backup":   {2, func(w *World, set string, _ int) { w.backup(set) }},
 	"scalernew": {3, func(w *World, set string, _ int) {
 		if !w.isOwned(set) && w.server.Get(in("scalers", scalerName(set))) == nil {
@@ -135,18 +161,29 @@ var others = map[string]struct {
 	weight int
 	do     func(w *World, set string, b int)
 }{
-	"create":      {5, func(w *World, set string, _ int) { w.recreate(set) }},
-	"restored":    {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
-	"scaler":      {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
-	"scalerpause": {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
-	"scalergone":  {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
-	"owner":       {5, func(w *World, _ string, b int) { w.scaleOwner(1 + b%3) }},
-	"ownerpause":  {2, func(w *World, _ string, b int) { w.pauseOperator(b%2 == 1) }},
-	"deletepod": {2, func(w *World, _ string, b int) {
-		if pods := w.server.List("pods"); len(pods) > 0 {
-			w.remove(person, keyOf("pods", pods[b%len(pods)]), metav1.DeleteOptions{})
-		}
-	}},
+	"create":       {5, func(w *World, set string, _ int) { w.recreate(set) }},
+	"restored":     {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
+	"scaler":       {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
+	"scalerpause":  {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
+	"mode":         {3, func(w *World, set string, b int) { w.setMode(set, b) }},
+	"hpagone":      {2, func(w *World, set string, _ int) { w.removeAutoscaler(set) }},
+	"scalergone":   {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
+	"owner":        {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
+	"ownerpause":   {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
+	"deletepod":    {2, func(w *World, _ string, b int) { w.removeOne("pods", b, nil) }},
+	"deletejob":    {1, func(w *World, _ string, b int) { w.removeOne("jobs", b, nil) }},
+	"deletetarget": {1, func(w *World, _ string, b int) { w.removeOne("persistentvolumeclaims", b, isTarget) }},
+}
+
+// removeOne lets a user delete an object of a resource. Nil selects all.
+func (w *World) removeOne(resource string, b int, selects func(*apiserver.Object) bool) {
+	all := w.server.List(resource)
+	if selects != nil {
+		all = slices.DeleteFunc(all, func(o *apiserver.Object) bool { return !selects(o) })
+	}
+	if len(all) > 0 {
+		w.remove(person, keyOf(resource, all[b%len(all)]), metav1.DeleteOptions{})
+	}
 }
 
 // do carries out an act. An act of users on a set does nothing if the set does not exist.
@@ -169,6 +206,29 @@ func (w *World) annotate(set, name string, value any) {
 
 func (w *World) label(set, name string, value any) {
 	w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, value, "metadata", "labels", name) })
+}
+
+// operationOf returns the id of the set's latest resize, or nil.
+func (w *World) operationOf(set string) any {
+	var record struct{ Operation string }
+	if json.Unmarshal([]byte(w.annotation(set, api.StatusAnnotation)), &record) != nil {
+		return nil
+	}
+	return record.Operation
+}
+
+// rollback asks for the old volumes of the set's latest resize. It may still run, so later data are as right as those that exist now.
+func (w *World) rollback(set string) {
+	if id := w.operationOf(set); id != nil {
+		for _, has := range w.contents.on {
+			if slices.Contains(claimsOfSet(set), has.claim) {
+				if oldest, asked := w.contents.oldest[has.claim]; !asked || has.version < oldest {
+					w.contents.oldest[has.claim] = has.version
+				}
+			}
+		}
+		w.annotate(set, api.RollbackAnnotation, id)
+	}
 }
 
 func (w *World) retry(set string) {
@@ -200,7 +260,7 @@ func (w *World) scale(set string, n int) {
 
 func (w *World) scaleScaler(set string, n int) {
 	k := in("scalers", scalerName(set))
-	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || n == 0 && w.isAsleep(set) {
+	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || n == 0 && w.isAsleep(set) || w.fixedCount(set) > 0 {
 		return // docs/scaler.md: a Scaler that is scaled to zero during a sleep gets the count from before it
 	}
 	if w.change(person, k, "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
@@ -237,40 +297,6 @@ func (w *World) removeScaler(set string) {
 	w.wishes.unclear[set] = w.wishes.unclear[set] || w.wishes.paused[set] // the set keeps its count, whatever that is
 }
 
-func (w *World) scaleOwner(n int) {
-	o := w.owner()
-	if o == nil || !w.change(person, keyOf(w.operator.resource, o), "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
-		return
-	}
-	put(&apiserver.Object{Object: w.wishes.owner}, int64(n), "spec", "replicas")
-	for _, set := range w.operator.sets {
-		w.note(set)
-	}
-}
-
-// pauseOperator pauses the operator by hand, or ends that.
-func (w *World) pauseOperator(pause bool) {
-	o := w.owner()
-	if o == nil || w.Owner == stopsByPause {
-		return
-	}
-	path, value := []string{"metadata", "labels", pauseLabel}, any("true")
-	if w.Owner == pausesByField {
-		path, value = []string{"spec", "managementState"}, "unmanaged"
-	}
-	if !pause {
-		value = nil
-	}
-	w.change(person, keyOf(w.operator.resource, o), "", func(o *apiserver.Object) { put(o, value, path...) })
-	for _, set := range w.operator.sets {
-		w.wishes.unclear[set] = pause
-	}
-	w.wishes.handPaused = pause
-}
-
-// ownersPause reports whether a user has paused the operator.
-func (w *World) ownersPause() bool { return w.wishes.handPaused }
-
 func (w *World) setPolicy(set, policy string) {
 	const whenScaled = "whenScaled"
 	if textOf(w.set(set), "spec", "persistentVolumeClaimRetentionPolicy", whenScaled) == policy {
@@ -281,57 +307,4 @@ func (w *World) setPolicy(set, policy string) {
 	}) {
 		w.wishes.policies[set] = policy
 	}
-}
-
-// replace lets a deployment tool replace the metadata of a set with its manifest, which has no records.
-func (w *World) replace(set string) {
-	w.change(tool, in("statefulsets", set), "", func(o *apiserver.Object) {
-		for _, name := range []string{api.SleepAnnotation, api.ScaleAnnotation, api.StatusAnnotation, api.CleanupAnnotation,
-			api.LastActivityAnnotation, api.AwakeUntilAnnotation} {
-			put(o, nil, "metadata", "annotations", name)
-		}
-		put(o, w.wishes.policies[set], "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
-	})
-}
-
-func (w *World) backup(set string) {
-	if o := w.set(set); o.GetDeletionTimestamp() == nil && !w.isOwned(set) {
-		w.backups[set] = backup{o, w.wishes.policies[set], w.wishes.counts[set]}
-	}
-}
-
-// restoreBackup lets a backup tool create a set again as it was, with all annotations.
-func (w *World) restoreBackup(set string) {
-	b, has := w.backups[set]
-	if !has || w.set(set) != nil || w.isOwned(set) {
-		return
-	}
-	o := b.set.DeepCopy()
-	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences",
-		"finalizers"} {
-		put(o, nil, "metadata", field)
-	}
-	w.wishes.policies[set], w.wishes.counts[set] = b.policy, b.count
-	delete(w.wishes.also, set)
-	w.note(set)
-	w.create(tool, "statefulsets", o.Object)
-}
-
-// recreate creates a set that does not exist.
-func (w *World) recreate(set string) {
-	if w.set(set) != nil || w.isOwned(set) {
-		return
-	}
-	n := w.wish(set)
-	if _, scaled := w.wishes.scalers[set]; scaled {
-		n = 3
-	}
-	w.createSet(person, set, n)
-}
-
-// backup is a set as a backup tool has it, with the wishes of that time.
-type backup struct {
-	set    *apiserver.Object
-	policy string
-	count  int
 }

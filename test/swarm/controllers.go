@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"iter"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,35 +178,20 @@ func (w *World) collect() {
 	}
 }
 
-// runJobs plays the Job controller: it creates a pod for each Job.
+// runJobs plays the Job controller: it creates a pod for each Job, and judges the pods of movers.
 func (w *World) runJobs() {
 	for _, job := range w.server.List("jobs") {
-		if job.GetDeletionTimestamp() != nil || isOver(job) || len(w.podsOf(job)) > 0 {
-			continue
+		switch pods := w.podsOf(job); {
+		case job.GetDeletionTimestamp() != nil || isOver(job):
+		case len(pods) == 0:
+			w.createJobPod(job)
+		case isMover(pods[0]):
+			w.syncMover(job)
 		}
-		pod := apiserver.Decode[batchv1.Job](job).Spec.Template
-		metadata := map[string]any{"name": job.GetName() + "-pod", "namespace": job.GetNamespace(), "annotations": pod.Annotations,
-			"labels": maps.Collect(merged(pod.Labels, map[string]string{batchv1.JobNameLabel: job.GetName(),
-				batchv1.ControllerUidLabel: string(job.GetUID())})),
-			"finalizers":      []string{batchv1.JobTrackingFinalizer},
-			"ownerReferences": []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}}
-		w.create(jobController, "pods", map[string]any{"metadata": metadata, "spec": pod.Spec})
 	}
 	for _, pod := range w.server.List("pods") {
 		if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "Job" && (hasEnded(pod) || pod.GetDeletionTimestamp() != nil) {
 			w.change(jobController, keyOf("pods", pod), "", func(o *apiserver.Object) { dropFinalizer(o, batchv1.JobTrackingFinalizer) })
-		}
-	}
-}
-
-func merged(all ...map[string]string) iter.Seq2[string, string] {
-	return func(yield func(string, string) bool) {
-		for _, one := range all {
-			for k, v := range one {
-				if !yield(k, v) {
-					return
-				}
-			}
 		}
 	}
 }
@@ -223,31 +206,36 @@ func isOver(job *apiserver.Object) bool {
 	return status["conditions"] != nil
 }
 
-// endJobs ends the pods of all Jobs that run, and then the Jobs.
+// endJobs ends the pods of all hooks that run, and then their Jobs.
 func (w *World) endJobs(succeed bool) {
 	for _, job := range w.server.List("jobs") {
 		if job.GetDeletionTimestamp() != nil || isOver(job) {
 			continue
 		}
-		running := slices.DeleteFunc(w.podsOf(job), func(pod *apiserver.Object) bool { return textOf(pod, "status", "phase") != "Running" })
+		running := slices.DeleteFunc(w.podsOf(job), func(pod *apiserver.Object) bool {
+			return isMover(pod) || textOf(pod, "status", "phase") != "Running"
+		})
 		for _, pod := range running {
 			w.endPod(pod, succeed)
 		}
-		if len(running) == 0 {
-			continue
+		if len(running) > 0 {
+			w.endJob(job, succeed)
 		}
-		w.change(jobController, keyOf("jobs", job), "status", func(o *apiserver.Object) {
-			end := condition(string(batchv1.JobComplete), "True")
-			if succeed {
-				put(o, int64(1), "status", "succeeded")
-				put(o, now(), "status", "completionTime")
-			} else {
-				end = condition(string(batchv1.JobFailed), "True")
-				end["reason"], end["message"] = batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"
-			}
-			put(o, []any{end}, "status", "conditions")
-		})
 	}
+}
+
+func (w *World) endJob(job *apiserver.Object, succeed bool) {
+	w.change(jobController, keyOf("jobs", job), "status", func(o *apiserver.Object) {
+		end := condition(string(batchv1.JobComplete), "True")
+		if succeed {
+			put(o, int64(1), "status", "succeeded")
+			put(o, now(), "status", "completionTime")
+		} else {
+			end = condition(string(batchv1.JobFailed), "True")
+			end["reason"], end["message"] = batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"
+		}
+		put(o, []any{end}, "status", "conditions")
+	})
 }
 
 var jobController = apiserver.Client{User: "system:serviceaccount:kube-system:job-controller", Manager: controllerManager}

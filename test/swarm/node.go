@@ -2,22 +2,17 @@ package swarm
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/test/swarm/apiserver"
 )
 
-// The one machine, and its storage, which binds at once and can grow.
-const (
-	node   = "node-1"
-	class  = "fast"
-	driver = "disk.example.com"
-)
+// node is the one machine.
+const node = "node-1"
 
 func now() string { return time.Now().UTC().Format(time.RFC3339) }
 
@@ -38,7 +33,8 @@ func isMember(pod *apiserver.Object) bool {
 }
 
 func isCleanup(pod *apiserver.Object) bool {
-	return pod.GetLabels()[api.OperationLabel] != "" && metav1.GetControllerOf(pod) == nil
+	link, err := api.LoadLink(pod)
+	return err == nil && link != nil && link.Role == api.RoleCleaner
 }
 
 // claimsOf returns the names of the claims that a pod mounts.
@@ -55,12 +51,16 @@ func claimsOf(pod *apiserver.Object) []string {
 	return names
 }
 
-// runPods plays the scheduler and the kubelet: pods with bound claims start, and pods that are being deleted end.
+// runPods plays the scheduler and the kubelet: pods with bound claims start, and pods that are being deleted end. Members that run write
+// data.
 func (w *World) runPods() {
 	for _, pod := range w.server.List("pods") {
 		k := keyOf("pods", pod)
 		switch {
 		case pod.GetDeletionTimestamp() != nil:
+			if isMover(pod) && !hasEnded(pod) {
+				w.failMover(pod, moverreport.CodeTerminated)
+			}
 			w.change(kubelet, k, "status", func(o *apiserver.Object) {
 				if !hasEnded(o) {
 					endPod(o, "Succeeded", 0)
@@ -68,7 +68,12 @@ func (w *World) runPods() {
 			})
 			w.server.EndGrace(kubelet, k)
 			w.observe()
-		case textOf(pod, "status", "phase") == "Pending" && !w.sick && w.areBound(claimsOf(pod)):
+		case isMember(pod) && textOf(pod, "status", "phase") == "Running":
+			w.write(pod)
+		case isPlaced(pod) || w.sick || isGated(pod) || !w.areBound(claimsOf(pod)):
+		case isMover(pod):
+			w.startMover(k)
+		default:
 			w.change(kubelet, k, "", func(o *apiserver.Object) { put(o, node, "spec", "nodeName") })
 			w.change(kubelet, k, "status", func(o *apiserver.Object) {
 				put(o, "Running", "status", "phase")
@@ -79,6 +84,14 @@ func (w *World) runPods() {
 			})
 		}
 	}
+}
+
+func isPlaced(pod *apiserver.Object) bool { return textOf(pod, "spec", "nodeName") != "" }
+
+// isGated reports whether the scheduler must not place the pod, which is the lock of a member's name.
+func isGated(pod *apiserver.Object) bool {
+	spec, _ := pod.Object["spec"].(map[string]any)
+	return spec["schedulingGates"] != nil
 }
 
 func condition(kind, status string) map[string]any {
@@ -116,6 +129,9 @@ func (w *World) endCleanupPods(succeed bool) {
 	for _, pod := range w.server.List("pods") {
 		if isCleanup(pod) && textOf(pod, "status", "phase") == "Running" && pod.GetDeletionTimestamp() == nil {
 			w.endPod(pod, succeed)
+			if succeed {
+				w.erase(pod)
+			}
 		}
 	}
 }
@@ -128,81 +144,6 @@ func (w *World) endPod(pod *apiserver.Object, succeed bool) {
 			endPod(o, "Failed", 1)
 		}
 	})
-}
-
-// provision plays the storage: it binds claims, grows volumes if it works, and removes what is released.
-func (w *World) provision(grows bool) {
-	for _, claim := range w.server.List("persistentvolumeclaims") {
-		k := keyOf("persistentvolumeclaims", claim)
-		wants := textOf(claim, "spec", "resources", "requests", "storage")
-		switch {
-		case claim.GetDeletionTimestamp() != nil:
-			if !w.isMounted(claim.GetName()) {
-				w.change(storage, k, "", func(o *apiserver.Object) { dropFinalizer(o, "kubernetes.io/pvc-protection") })
-			}
-		case textOf(claim, "status", "phase") == "Pending":
-			w.bind(claim, wants)
-		case grows && less(textOf(claim, "status", "capacity", "storage"), wants):
-			w.change(storage, in2("persistentvolumes", textOf(claim, "spec", "volumeName")), "", func(o *apiserver.Object) {
-				put(o, wants, "spec", "capacity", "storage")
-			})
-			w.change(storage, k, "status", func(o *apiserver.Object) { put(o, wants, "status", "capacity", "storage") })
-		}
-	}
-	for _, volume := range w.server.List("persistentvolumes") {
-		claim := w.server.Get(in("persistentvolumeclaims", textOf(volume, "spec", "claimRef", "name")))
-		k := keyOf("persistentvolumes", volume)
-		switch {
-		case claim != nil && string(claim.GetUID()) == textOf(volume, "spec", "claimRef", "uid"):
-		case textOf(volume, "spec", "persistentVolumeReclaimPolicy") == "Delete":
-			if volume.GetDeletionTimestamp() == nil {
-				w.remove(storage, k, metav1.DeleteOptions{})
-			}
-		case textOf(volume, "status", "phase") != "Released":
-			w.change(storage, k, "status", func(o *apiserver.Object) { put(o, "Released", "status", "phase") })
-		}
-	}
-}
-
-func in2(resource, name string) apiserver.Key { return apiserver.Key{Resource: resource, Name: name} }
-
-func (w *World) bind(claim *apiserver.Object, size string) {
-	name := "pv-" + string(claim.GetUID())
-	w.create(storage, "persistentvolumes", map[string]any{"metadata": map[string]any{"name": name,
-		"annotations": map[string]any{"pv.kubernetes.io/provisioned-by": driver}},
-		"spec": map[string]any{"capacity": map[string]any{"storage": size}, "accessModes": []any{"ReadWriteOnce"},
-			"persistentVolumeReclaimPolicy": "Delete", "storageClassName": class, "volumeMode": "Filesystem",
-			"claimRef": map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": namespace, "name": claim.GetName(),
-				"uid": string(claim.GetUID())},
-			"csi": map[string]any{"driver": driver, "volumeHandle": name, "fsType": "ext4"}}})
-	w.change(storage, in2("persistentvolumes", name), "status", func(o *apiserver.Object) { put(o, "Bound", "status", "phase") })
-	k := keyOf("persistentvolumeclaims", claim)
-	w.change(storage, k, "", func(o *apiserver.Object) { put(o, name, "spec", "volumeName") })
-	w.change(storage, k, "status", func(o *apiserver.Object) {
-		put(o, "Bound", "status", "phase")
-		put(o, size, "status", "capacity", "storage")
-		put(o, []any{"ReadWriteOnce"}, "status", "accessModes")
-	})
-}
-
-func less(a, b string) bool {
-	if a == "" || b == "" {
-		return false
-	}
-	size := resource.MustParse(a)
-	return size.Cmp(resource.MustParse(b)) < 0
-}
-
-// isMounted reports whether a pod that runs uses the claim.
-func (w *World) isMounted(claim string) bool {
-	return slices.ContainsFunc(w.server.List("pods"), func(pod *apiserver.Object) bool {
-		return textOf(pod, "spec", "nodeName") != "" && !hasEnded(pod) && slices.Contains(claimsOf(pod), claim)
-	})
-}
-
-func dropFinalizer(o *apiserver.Object, name string) {
-	left := slices.DeleteFunc(o.GetFinalizers(), func(f string) bool { return f == name })
-	o.SetFinalizers(left)
 }
 
 func podName(set string, ordinal int) string { return fmt.Sprintf("%s-%d", set, ordinal) }

@@ -20,33 +20,76 @@ import (
 	"drydock.dev/test/swarm/apiserver"
 )
 
-// claimReturns: a member that comes back has the claim that it had, unless it was unwanted in the meantime.
-func (w *World) claimReturns(c apiserver.Commit) {
-	const running = "Running"
-	runs := func(pod *apiserver.Object) bool { return textOf(pod, "status", "phase") == running }
-	if c.After == nil || !isMember(c.After) || !runs(c.After) || runs(c.Before) {
+// podStarts: a member starts with its newest data, unless it was unwanted in the meantime. No two pods write to a volume.
+func (w *World) podStarts(c apiserver.Commit) {
+	if c.After == nil || !isPlaced(c.After) || c.Before != nil && isPlaced(c.Before) {
 		return
 	}
 	for _, name := range claimsOf(c.After) {
-		claim := w.server.Get(in("persistentvolumeclaims", name))
-		if claim == nil {
-			continue
+		w.onlyWriter(c.After, name)
+		if claim := w.server.Get(in("persistentvolumeclaims", name)); claim != nil && isMember(c.After) {
+			w.hasItsData(name)
+			w.wishes.mounted[name] = string(claim.GetUID())
+			delete(w.wishes.free, name)
 		}
-		uid, was := string(claim.GetUID()), w.wishes.mounted[name]
-		if was != "" && was != uid && !w.wishes.free[name] {
-			w.violate("the member of claim %s comes back on another claim, and was always wanted", name)
-		}
-		w.wishes.mounted[name] = uid
-		delete(w.wishes.free, name)
 	}
-	for _, set := range w.names() {
-		w.note(set) // members above the wish may run for a while
+	if isMember(c.After) {
+		w.write(c.After)
+		for _, set := range w.names() {
+			w.note(set) // members above the wish may run for a while
+		}
 	}
 }
 
-// claimGoes: nobody deletes the claim of a member that was wanted all the time.
+// hasItsData: the volume of a claim has the newest data of the claim's member, or data that a user has asked for.
+func (w *World) hasItsData(claim string) {
+	newest := w.contents.newest[claim]
+	has, full := w.contents.on[w.volumeOf(claim)]
+	oldest, asked := w.contents.oldest[claim]
+	if !asked {
+		oldest = newest
+	}
+	switch {
+	case newest == 0 || w.wishes.free[claim] || has.claim == claim && has.version >= oldest:
+	case !full:
+		w.violate("the member of claim %s starts on an empty volume, and was always wanted", claim)
+	case has.claim != claim:
+		w.violate("the member of claim %s starts on the data of claim %s", claim, has.claim)
+	default:
+		w.violate("the member of claim %s starts on old data", claim)
+	}
+}
+
+// onlyWriter: a pod starts to write to a volume only when no other pod writes to it.
+func (w *World) onlyWriter(pod *apiserver.Object, claim string) {
+	volume := w.volumeOf(claim)
+	for _, other := range w.server.List("pods") {
+		if other.GetUID() == pod.GetUID() || !isPlaced(other) || hasEnded(other) || !writesTo(pod, claim) {
+			continue
+		}
+		for _, theirs := range claimsOf(other) {
+			if writesTo(other, theirs) && w.volumeOf(theirs) == volume {
+				w.violate("pods %s and %s write to one volume", pod.GetName(), other.GetName())
+			}
+		}
+	}
+}
+
+// writesTo reports whether a pod that runs writes to a claim. A mover writes only to the temporary claim, until its copy is complete.
+func writesTo(pod *apiserver.Object, claim string) bool {
+	if !isMover(pod) {
+		return true
+	}
+	return copies(pod) && slices.ContainsFunc(movedClaims(pod), func(pair [2]string) bool { return pair[1] == claim })
+}
+
+// claimGoes: nobody deletes the claim of a member that was wanted all the time, unless its volume stays.
 func (w *World) claimGoes(c apiserver.Commit) {
 	if c.Before == nil || w.wishes.mounted[c.Name] != string(c.Before.GetUID()) || w.wishes.free[c.Name] {
+		return
+	}
+	volume := w.server.Get(in2("persistentvolumes", textOf(c.Before, "spec", "volumeName")))
+	if textOf(volume, "spec", "persistentVolumeReclaimPolicy") == "Retain" {
 		return
 	}
 	if c.After == nil || c.After.GetDeletionTimestamp() != nil && c.Before.GetDeletionTimestamp() == nil {
@@ -54,10 +97,25 @@ func (w *World) claimGoes(c apiserver.Commit) {
 	}
 }
 
+// volumeGoes: nobody deletes the only volume with the newest data of a member that was wanted all the time.
+func (w *World) volumeGoes(c apiserver.Commit) {
+	has := w.contents.on[c.Name]
+	if c.After != nil || has.claim == "" {
+		return
+	}
+	delete(w.contents.on, c.Name)
+	copied := slices.Contains(slices.Collect(maps.Values(w.contents.on)), has)
+	if !copied && has.version == w.contents.newest[has.claim] && !w.wishes.free[has.claim] {
+		w.violate("the only volume with the data of claim %s is deleted, and its member was always wanted", has.claim)
+	}
+}
+
 // optedOutSetStaysUp: Drydock does not let an operator stop a set that its user has opted out.
 func (w *World) optedOutSetStaysUp(c apiserver.Commit) {
-	if c.By == operatorClient && c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0 &&
-		c.After.GetLabels()[api.ManagedLabel] != "true" && w.wish(c.Name) > 0 && w.wishes.out[c.Name] < w.wishes.stopped {
+	op := w.operatorOf(c.Name)
+	stops := c.Before != nil && numberOf(c.Before, "spec", "replicas") > 0 && numberOf(c.After, "spec", "replicas") == 0
+	if op != nil && c.By == operatorClient && stops &&
+		c.After.GetLabels()[api.ManagedLabel] != "true" && w.wish(c.Name) > 0 && w.wishes.out[c.Name] < op.held {
 		w.violate("Drydock lets the operator stop set %s, which is opted out", c.Name)
 	}
 }
@@ -68,8 +126,12 @@ func (w *World) finish() {
 	for n := 0; len(w.held) > 0; n++ {
 		w.release(0, false)
 	}
-	w.refused, w.loses, w.sick = "", 0, false
+	w.refused, w.loses, w.sick, w.full, w.step = "", 0, false, false, 0
 	w.endUsersPauses()
+	clear(w.budgets)
+	for _, set := range w.names() {
+		w.removeAutoscaler(set)
+	}
 	w.rounds(3, time.Minute)
 	for _, set := range w.names() {
 		w.recreate(set)
@@ -77,12 +139,7 @@ func (w *World) finish() {
 	if !w.judgeOptedOut() {
 		return
 	}
-	for _, set := range w.names() {
-		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
-			put(o, "true", "metadata", "labels", api.ManagedLabel)
-			put(o, time.Now().Add(5000*time.Hour).UTC().Format(time.RFC3339), "metadata", "annotations", api.AwakeUntilAnnotation)
-		})
-	}
+	w.keepAwake()
 	why := "the end has not begun"
 	for n := 0; n < 95 && why != "" && w.problem == ""; n++ {
 		if n == 2 || n == 40 || n == 70 {
@@ -98,10 +155,23 @@ func (w *World) finish() {
 	if why != "" {
 		w.violate("in the end, %s", why)
 	}
+	w.keepAwake()
+	w.pass(25 * time.Hour) // longer than the retention of old volumes
 	w.rounds(3, time.Minute)
+	w.nothingIsLeft()
 	w.staysQuiet()
 	if why := w.unsettled(); why != "" {
 		w.violate("later, %s", why)
+	}
+}
+
+// keepAwake lets the users want all sets awake. An operator may have created a set since they last did.
+func (w *World) keepAwake() {
+	for _, set := range w.names() {
+		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
+			put(o, "true", "metadata", "labels", api.ManagedLabel)
+			put(o, w.begin.Add(5000*time.Hour).UTC().Format(time.RFC3339), "metadata", "annotations", api.AwakeUntilAnnotation)
+		})
 	}
 }
 
@@ -124,14 +194,25 @@ func (w *World) rounds(n int, long time.Duration) {
 	}
 }
 
+// calm is some minutes without faults. After three of them, functions have handled all changes.
+func (w *World) calm(minutes int) {
+	w.rounds(minutes, time.Minute)
+	if minutes >= 3 {
+		w.nothingIsHidden()
+	}
+}
+
 // endUsersPauses removes what users have paused.
 func (w *World) endUsersPauses() {
-	if w.operator != nil && w.owner() != nil && w.ownersPause() {
-		w.pauseOperator(false)
+	for _, op := range w.operators {
+		if op.paused {
+			w.pauseOperator(op, false)
+		}
 	}
 	for _, set := range w.names() {
 		if w.set(set) != nil {
 			w.annotate(set, api.PausedAnnotation, nil)
+			w.annotate(set, api.CutoverAnnotation, nil)
 		}
 		if w.wishes.paused[set] {
 			w.pauseScaler(set, false)
@@ -152,12 +233,32 @@ func (w *World) judgeOptedOut() bool {
 	}
 	w.rounds(45, time.Minute)
 	for _, set := range out {
-		shared := w.isOwned(set) && len(w.operator.sets) > 1
+		op := w.operatorOf(set)
+		shared := op != nil && len(op.sets) > 1
 		if o := w.set(set); o != nil && !shared && !w.accepts(set, numberOf(o, "spec", "replicas")) {
 			w.violate("opted-out set %s has %d replicas, and its users want %d", set, numberOf(o, "spec", "replicas"), w.wish(set))
 		}
 	}
 	return w.problem == ""
+}
+
+// nothingIsLeft: when the retention of old volumes is over, no object belongs to an operation.
+func (w *World) nothingIsLeft() {
+	for _, resource := range []string{"jobs", "pods", "persistentvolumeclaims", "persistentvolumes", "controllerrevisions"} {
+		for _, o := range w.server.List(resource) {
+			if o.GetLabels()[api.OperationLabel] != "" {
+				w.violate("after the retention, an object of an operation is left: %s %s", resource, role(o))
+			}
+		}
+	}
+}
+
+// role returns the role of an object in its operation.
+func role(o *apiserver.Object) api.Role {
+	if link, err := api.LoadLink(o); err == nil && link != nil {
+		return link.Role
+	}
+	return "without a link"
 }
 
 // staysQuiet: a settled world gets no more writes, and no event fails.
@@ -178,6 +279,42 @@ func (w *World) staysQuiet() {
 	}
 }
 
+// nothingIsHidden: when no fault is played and the functions have nothing to do, a set at zero and a changed owner have a cause that a user
+// can see: a record of Drydock, the pause annotation, or a Scaler that a user has paused.
+func (w *World) nothingIsHidden() {
+	if len(w.held)+len(w.queue)+w.loses > 0 || w.refused != "" || w.sick || w.problem != "" {
+		return
+	}
+	for _, name := range w.names() {
+		set := w.set(name)
+		if set == nil || set.GetLabels()[api.ManagedLabel] != "true" || w.seesCause(name) {
+			continue
+		}
+		if op := w.operatorOf(name); op == nil || !op.paused {
+			if n := numberOf(set, "spec", "replicas"); n == 0 && !w.accepts(name, 0) {
+				w.violate("set %s is at zero, its users want %d, and nothing says why", name, w.wish(name))
+			}
+		}
+	}
+	for _, op := range w.operators {
+		o := w.server.Get(op.key)
+		if o != nil && !op.paused && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
+			w.violate("the owner is %v, its user wrote %v, and no set says why", writtenByUsers(o), op.wanted)
+		}
+	}
+}
+
+// seesCause reports whether the set has the pause annotation, a paused Scaler, or a record that has not succeeded.
+func (w *World) seesCause(name string) bool {
+	set := w.set(name)
+	if set == nil || set.GetDeletionTimestamp() != nil || w.annotation(name, api.PausedAnnotation) == "true" || w.wishes.paused[name] {
+		return true
+	}
+	return slices.ContainsFunc(operation.Of(apiserver.Decode[appsv1.StatefulSet](set)).All(), func(r operation.Record) bool {
+		return r.Head().Phase != api.Succeeded
+	})
+}
+
 // unsettled says what differs from the users' wishes, or returns "".
 func (w *World) unsettled() string {
 	for _, set := range w.names() {
@@ -185,8 +322,10 @@ func (w *World) unsettled() string {
 			return why
 		}
 	}
-	if o := w.owner(); o != nil && !equality.Semantic.DeepEqual(writtenByUsers(o), w.wishes.owner) {
-		return fmt.Sprintf("the owner is %v, and its user wrote %v", writtenByUsers(o), w.wishes.owner)
+	for _, op := range w.operators {
+		if o := w.server.Get(op.key); o != nil && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) {
+			return fmt.Sprintf("the owner is %v, and its user wrote %v", writtenByUsers(o), op.wanted)
+		}
 	}
 	for _, r := range w.server.List("controllerrevisions") {
 		if metav1.GetControllerOf(r) == nil || r.GetLabels()[api.OperationLabel] != "" {

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing/synctest"
 
 	"drydock.dev/shared/serve"
@@ -152,6 +153,10 @@ func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error)
 		w.tell("  a webhook refuses %s: %s %s", p.name, r.Method, r.Key)
 		return forbidden(r), nil
 	}
+	if r.Part == "eviction" && w.breaksBudget(r.Name) {
+		w.tell("  a budget refuses %s: %s %s", p.name, r.Method, r.Key)
+		return tooMany(r), nil
+	}
 	answer := w.server.Serve(r)
 	if r.Writes() {
 		result := ""
@@ -168,6 +173,14 @@ func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error)
 	}
 	w.observe()
 	return answer, nil
+}
+
+// reached has the states of records that the worlds of this process have reached.
+var reached sync.Map
+
+func isReached(state string) bool {
+	_, is := reached.Load(state)
+	return is
 }
 
 // summary describes a JSON patch, and counts the records in it.
@@ -193,7 +206,9 @@ func (w *World) summary(p *process, body []byte) string {
 		if json.Unmarshal([]byte(value), &record) == nil && record.Kind != "" && record.Phase != "" {
 			value = fmt.Sprintf("%s %s %s %q", record.Kind, record.Phase, record.Reason, record.Message)
 			function, _, _ := strings.Cut(p.name, "(")
-			w.covered[strings.Join([]string{function, record.Kind, record.Phase, record.Reason}, " ")]++
+			state := strings.Join([]string{function, record.Kind, record.Phase, record.Reason}, " ")
+			w.covered[state]++
+			reached.Store(state, true)
 		}
 		if len(value) > 300 {
 			value = value[:300] + "…"

@@ -21,6 +21,7 @@ type Shape struct {
 	Sets          int  // 1 to 3
 	Owner         int  // noOperator to lastOperator
 	OwnsAll       bool // the operator has all sets, not only the first
+	TwoOwners     bool // the first two sets have an operator each
 	Group         bool
 	Parallel      bool // podManagementPolicy
 	Delete        bool // whenScaled
@@ -38,6 +39,7 @@ var flags = []struct {
 	chance float64
 }{
 	{"ownsall", func(s *Shape) *bool { return &s.OwnsAll }, .5},
+	{"twoowners", func(s *Shape) *bool { return &s.TwoOwners }, .3},
 	{"group", func(s *Shape) *bool { return &s.Group }, .5},
 	{"parallel", func(s *Shape) *bool { return &s.Parallel }, .5},
 	{"delete", func(s *Shape) *bool { return &s.Delete }, .15},

@@ -12,20 +12,17 @@ import (
 
 // wishes are the last counts and settings of the users. The oracles compare the cluster only with them.
 type wishes struct {
-	counts     map[string]int    // of each set, by its own users
-	scalers    map[string]int    // of the Scaler of a set; absent without one
-	paused     map[string]bool   // Scalers that a user has paused
-	policies   map[string]string // whenScaled of each set
-	owner      map[string]any    // spec, labels and annotations of the custom resource
-	also       map[string]int    // a second count that is as right as the first
-	unclear    map[string]bool   // sets whose users contradict each other; not judged
-	handPaused bool              // a user has paused the operator
-	lastUp     map[string]int    // the last count of a set that was not zero
+	counts   map[string]int    // of each set, by its own users
+	scalers  map[string]int    // of the Scaler of a set; absent without one
+	paused   map[string]bool   // Scalers that a user has paused
+	policies map[string]string // whenScaled of each set
+	also     map[string]int    // a second count that is as right as the first
+	unclear  map[string]bool   // sets whose users contradict each other; not judged
+	lastUp   map[string]int    // the last count of a set that was not zero
 
 	mounted map[string]string // the UID of the claim with the name that a member mounted last
 	free    map[string]bool   // claims whose member was unwanted at some moment since it mounted the claim
 	judged  int               // how much of the server's log has been judged
-	stopped int               // where in the log Drydock stopped the operator
 	out     map[string]int    // where in the log a set was opted out
 }
 
@@ -43,9 +40,8 @@ func (w *World) wish(set string) int {
 	if n, scaled := w.wishes.scalers[set]; scaled {
 		return n
 	}
-	if w.isOwned(set) && w.wishes.owner != nil {
-		n, _ := w.wishes.owner["spec"].(map[string]any)["replicas"].(int64)
-		return int(n)
+	if op := w.operatorOf(set); op != nil {
+		return numberOf(&apiserver.Object{Object: op.wanted}, "spec", "replicas")
 	}
 	return w.wishes.counts[set]
 }
@@ -96,17 +92,6 @@ func (w *World) isAsleep(set string) bool {
 	return active
 }
 
-// rememberOwner notes the custom resource as its user wrote it.
-func (w *World) rememberOwner() {
-	o := w.owner().DeepCopy()
-	w.wishes.owner = writtenByUsers(o)
-}
-
-func writtenByUsers(o *apiserver.Object) map[string]any {
-	metadata, _ := o.Object["metadata"].(map[string]any)
-	return map[string]any{"spec": o.Object["spec"], "labels": metadata["labels"], "annotations": metadata["annotations"]}
-}
-
 // observe judges what the server has stored since it was called last. It is called after each request.
 func (w *World) observe() {
 	log := w.server.Log()
@@ -116,12 +101,16 @@ func (w *World) observe() {
 		case "statefulsets":
 			w.observeSet(c)
 		case "pods":
-			w.claimReturns(c)
+			w.podStarts(c)
 		case "persistentvolumeclaims":
 			w.claimGoes(c)
+		case "persistentvolumes":
+			w.volumeGoes(c)
 		}
-		if w.operator != nil && c.Resource == w.operator.resource && isFunction(c.By) {
-			w.wishes.stopped = w.wishes.judged
+		for _, op := range w.operators {
+			if c.Key == op.key && isFunction(c.By) {
+				op.held = w.wishes.judged
+			}
 		}
 	}
 }
@@ -148,7 +137,7 @@ func claimsOfSet(set string) []string {
 	return names
 }
 
-// createUsersObjects creates the sets with their operator and Scaler.
+// createUsersObjects creates the sets with their operators and Scaler.
 func (w *World) createUsersObjects() {
 	for i := range w.Sets {
 		name := setsByOrder[i]
@@ -158,15 +147,15 @@ func (w *World) createUsersObjects() {
 		}
 	}
 	names := w.names()
-	if w.Owner != noOperator {
-		w.operator = &operator{resource: ownerResources[w.Owner-1], sets: names[:1]}
-		if w.OwnsAll {
-			w.operator.sets = names
-		}
-		w.create(person, w.operator.resource, map[string]any{"metadata": map[string]any{"name": ownerName, "namespace": namespace,
-			"annotations": map[string]any{api.AllowAnnotation: "pause"}, "labels": map[string]any{"app": "own"}},
-			"spec": map[string]any{"replicas": operatorsCount, "other": "x"}})
-		w.rememberOwner()
+	switch {
+	case w.Owner == noOperator:
+	case w.TwoOwners && w.Sets > 1:
+		w.addOperator("own", w.Owner, names[:1])
+		w.addOperator("other", w.Owner%lastOperator+1, names[1:2])
+	case w.OwnsAll:
+		w.addOperator("own", w.Owner, names)
+	default:
+		w.addOperator("own", w.Owner, names[:1])
 	}
 	for _, name := range names {
 		by := person
@@ -189,31 +178,14 @@ func (w *World) createSet(by apiserver.Client, name string, replicas int) {
 	if w.set(name) != nil {
 		return
 	}
-	metadata := map[string]any{"name": name, "namespace": namespace}
-	labels := map[string]any{"app": name, api.ManagedLabel: "true"}
-	annotations := map[string]any{}
-	if w.Group {
-		labels[api.GroupLabel] = "shop"
-	}
-	if w.Idle {
-		annotations[api.IdleTimeoutAnnotation] = "30m"
-	}
-	if w.Cleanup {
-		annotations[api.CleanupTemplateAnnotation] = cleanupTemplate
-	}
-	if w.CleanOnDelete {
-		annotations[api.CleanupOnDeleteAnnotation] = "true"
-	}
-	if w.CancelOnUp {
-		annotations[api.CleanupOnScaleUpAnnotation] = "cancel"
-	}
-	metadata["labels"], metadata["annotations"] = labels, annotations
-	if w.isOwned(name) {
-		owner := w.owner()
+	labels, annotations := w.manifest(name)
+	metadata := map[string]any{"name": name, "namespace": namespace, "labels": labels, "annotations": annotations}
+	if op := w.operatorOf(name); op != nil {
+		owner := w.server.Get(op.key)
 		if owner == nil {
 			return
 		}
-		metadata["ownerReferences"] = []any{map[string]any{"apiVersion": owner.GetAPIVersion(), "kind": owner.GetKind(), "name": ownerName,
+		metadata["ownerReferences"] = []any{map[string]any{"apiVersion": owner.GetAPIVersion(), "kind": owner.GetKind(), "name": op.key.Name,
 			"uid": string(owner.GetUID()), "controller": true, "blockOwnerDeletion": true}}
 	}
 	management := "OrderedReady"

@@ -8,9 +8,13 @@
 //	world.go        the cluster, its queue of events, and the clock
 //	process.go      a function that handles an event, which may stop before a write or die
 //	controllers.go  Kubernetes' controllers
-//	node.go         kubelet and storage
-//	operator.go     the operator of the sets
+//	node.go         kubelet
+//	volumes.go      storage, and the data on it
+//	movers.go       the Jobs that copy volumes
+//	operator.go     the operators of the sets
+//	autoscalers.go  autoscalers and disruption budgets
 //	acts.go         all acts
+//	tools.go        tools that deploy, replace, back up and restore sets
 //	wishes.go       the counts and settings that the users want
 //	oracles.go      the checks, which compare the cluster with the wishes
 //	story.go        runs as text, random runs, and shrinking
@@ -64,16 +68,20 @@ type World struct {
 	held   []*process
 	count  int // of processes so far
 
-	sifted   int                                 // how much of the server's log the source has reported
-	reported map[apiserver.Key]*apiserver.Object // the opted-in sets as the source has reported them
-	backups  map[string]backup                   // sets as a backup tool has them
-	operator *operator                           // nil without one
-	refused  string                              // the resource that a webhook refuses to functions
-	loses    int                                 // how many answers to writes get lost
-	sick     bool                                // no pod starts
-	failures map[api.Function]map[string]int     // errors of functions by text
-	covered  map[string]int                      // records that functions wrote
-	wishes   wishes
+	sifted    int                                 // how much of the server's log the source has reported
+	reported  map[apiserver.Key]*apiserver.Object // the opted-in sets as the source has reported them
+	backups   map[string]backup                   // sets as a backup tool has them
+	operators []*operator
+	budgets   map[string]budget // of each set; absent without one
+	refused   string            // the resource that a webhook refuses to functions
+	loses     int               // how many answers to writes get lost
+	sick      bool              // no pod starts
+	step      time.Duration     // how far the clock of users has stepped
+	full      bool              // the storage grows no volume
+	contents  contents
+	failures  map[api.Function]map[string]int // errors of functions by text
+	covered   map[string]int                  // records that functions wrote
+	wishes    wishes
 
 	tale    []string
 	problem string // the first that an oracle found
@@ -97,7 +105,7 @@ type worker struct {
 func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	w := &World{Shape: shape, begin: time.Now(), server: apiserver.New(policies), pools: map[api.Function][]*worker{},
 		reported: map[apiserver.Key]*apiserver.Object{}, backups: map[string]backup{}, failures: map[api.Function]map[string]int{},
-		covered: map[string]int{}, wishes: newWishes()}
+		covered: map[string]int{}, wishes: newWishes(), contents: newContents(), budgets: map[string]budget{}}
 	settings := api.Settings{}
 	if err := envconfig.Process("", &settings); err != nil {
 		panic(err)
@@ -118,11 +126,14 @@ func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	w.sets = newSetController(&rest.Config{Host: "http://api", Transport: direct{w}, QPS: -1, UserAgent: controllerManager,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON},
 		Impersonate:   rest.ImpersonationConfig{UserName: setControllerUser}})
-	w.create(admin, "namespaces", map[string]any{"metadata": map[string]any{"name": namespace}})
+	w.create(admin, "namespaces", map[string]any{"metadata": map[string]any{"name": namespace,
+		"labels": map[string]any{api.RootMoverLabel: api.AllowValue}}})
 	w.create(admin, "nodes", map[string]any{"metadata": map[string]any{"name": node}, "status": map[string]any{
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}})
-	w.create(admin, "storageclasses", map[string]any{"metadata": map[string]any{"name": class}, "provisioner": driver,
-		"allowVolumeExpansion": true, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+	for _, name := range []string{class, otherClass} {
+		w.create(admin, "storageclasses", map[string]any{"metadata": map[string]any{"name": name}, "provisioner": driver,
+			"allowVolumeExpansion": name == class, "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"})
+	}
 	w.createUsersObjects()
 	w.settle()
 	w.pass(time.Minute)
@@ -277,10 +288,14 @@ func (w *World) tick() {
 	w.start(delivery{api.Sift, e}, free)
 }
 
+// usersNow returns the time by the clock of users and gateways. It may step. All processes in a bubble of testing/synctest share the other
+// clock.
+func (w *World) usersNow() time.Time { return time.Now().Add(w.step) }
+
 // order sends an order of a user.
 func (w *World) order(kind, set string) {
 	e := events.NewFromUser(kind, events.Ref{Namespace: namespace, Name: set}, fmt.Sprint(kind, w.count))
-	e.SetTime(time.Now())
+	e.SetTime(w.usersNow())
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.route(e)
@@ -293,14 +308,14 @@ func (w *World) deliver(i int) {
 	w.start(d, free)
 }
 
-// settle lets everything but Drydock and the operator work until nothing changes.
+// settle lets everything but Drydock and the operators work until nothing changes.
 func (w *World) settle() {
 	for range 20 {
 		before := len(w.server.Log())
 		w.syncSets()
 		w.runJobs()
 		w.runPods()
-		w.provision(true)
+		w.provision(grows)
 		w.collect()
 		if len(w.server.Log()) == before {
 			return
@@ -321,6 +336,7 @@ func (w *World) round(long time.Duration) {
 		w.settle()
 		w.reconcile(false)
 		w.endJobs(true)
+		w.runMovers()
 		w.endCleanupPods(true)
 		if len(w.server.Log()) == before && len(w.queue) == 0 {
 			break

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,7 +185,11 @@ func (s *Server) delete(by Client, k Key, part string, verb admission.Operation,
 		return apierrors.NewConflict(kind.resource(k.Resource), k.Name, errPrecondition)
 	}
 	dryRun := len(options.DryRun) > 0
-	err := s.policies.admit(review{by: by, key: k, part: part, verb: verb, before: before, options: &options, dryRun: dryRun})
+	judged := review{by: by, key: k, part: part, verb: verb, before: before, options: &options, dryRun: dryRun}
+	if verb == admission.Create {
+		judged.before, judged.after = nil, Encode(policyv1.Eviction{DeleteOptions: &options})
+	}
+	err := s.policies.admit(judged)
 	if err != nil || dryRun {
 		return err
 	}

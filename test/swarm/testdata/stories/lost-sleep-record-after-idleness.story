@@ -1,4 +1,4 @@
-# A tool removes the record of a sleep after idleness, and cleanup-pod deletes the claims.
+# A tool removes the record of a sleep after idleness, and no claim is deleted.
 world sets=1 owner=1 ownsall parallel idle cleanup
 calm 11
 clock 4

@@ -1,4 +1,4 @@
-# A tool removes the record of a sleep, and cleanup-pod takes the stop by the operator for a scale-down.
+# A tool removes the record of a sleep that an operator carried out, and no claim is deleted.
 world sets=1 owner=3 ownsall parallel
 cleanon web 4
 paused web

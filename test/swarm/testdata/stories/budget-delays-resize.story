@@ -1,0 +1,8 @@
+# A disruption budget forbids each stop of a rolling resize, until the user deletes it.
+world sets=1 owner=0 parallel
+strategy web
+budget web 1
+resize web 2
+calm 3 x2
+budget web
+calm 3 x3

@@ -1,0 +1,10 @@
+# A user whose clock is two hours ahead asks for a sleep. It begins two hours later, after a use with a clock that is behind.
+world sets=1 owner=0 parallel idle
+step 3
+sleepat web
+calm 3
+step
+activity web
+calm 3
+clock 6
+calm 3

@@ -1,0 +1,8 @@
+# Two operators stop their sets for a sleep and start them again. The second one does so one pod after the other.
+world sets=2 owner=3 twoowners parallel cleanup
+paused db
+paused web
+calm 3 x2
+unpaused db
+unpaused web
+calm 3

@@ -1,0 +1,128 @@
+package swarm
+
+import (
+	"maps"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/test/swarm/apiserver"
+)
+
+// manifest returns the labels and annotations of a set in its users' manifest.
+func (w *World) manifest(set string) (labels, annotations map[string]any) {
+	labels = map[string]any{"app": set, api.ManagedLabel: "true"}
+	annotations = map[string]any{}
+	if w.Group {
+		labels[api.GroupLabel] = "shop"
+	}
+	if w.Idle {
+		annotations[api.IdleTimeoutAnnotation] = "30m"
+	}
+	if w.Cleanup {
+		annotations[api.CleanupTemplateAnnotation] = cleanupTemplate
+	}
+	if w.CleanOnDelete {
+		annotations[api.CleanupOnDeleteAnnotation] = "true"
+	}
+	if w.CancelOnUp {
+		annotations[api.CleanupOnScaleUpAnnotation] = "cancel"
+	}
+	return labels, annotations
+}
+
+// apply lets a deployment tool write the fields of the manifest again, as server-side apply does. The manifest has no count if a Scaler has
+// the set. It may request a resize.
+func (w *World) apply(set string, resizes bool) {
+	if w.isOwned(set) {
+		return
+	}
+	labels, annotations := w.manifest(set)
+	if resizes {
+		annotations[api.ResizeAnnotation] = "data=2Gi"
+	}
+	w.change(tool, in("statefulsets", set), "", func(o *apiserver.Object) {
+		for key, value := range labels {
+			put(o, value, "metadata", "labels", key)
+		}
+		for key, value := range annotations {
+			put(o, value, "metadata", "annotations", key)
+		}
+		w.putSpec(o, set)
+	})
+}
+
+// replaceAll lets a user replace a set with its manifest: all other labels, annotations and finalizers are lost.
+func (w *World) replaceAll(set string) {
+	if w.isOwned(set) {
+		return
+	}
+	labels, annotations := w.manifest(set)
+	w.change(replacing, in("statefulsets", set), "", func(o *apiserver.Object) {
+		put(o, maps.Clone(labels), "metadata", "labels")
+		put(o, maps.Clone(annotations), "metadata", "annotations")
+		put(o, nil, "metadata", "finalizers")
+		w.putSpec(o, set)
+	})
+}
+
+var replacing = apiserver.Client{User: person.User, Manager: "kubectl-replace"}
+
+// putSpec writes what the manifest says about the count and the retention of claims.
+func (w *World) putSpec(o *apiserver.Object, set string) {
+	if _, scaled := w.wishes.scalers[set]; !scaled {
+		put(o, int64(w.wishes.counts[set]), "spec", "replicas")
+	}
+	put(o, w.wishes.policies[set], "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
+}
+
+// replace lets a deployment tool replace the metadata of a set with its manifest, which has no records.
+func (w *World) replace(set string) {
+	w.change(tool, in("statefulsets", set), "", func(o *apiserver.Object) {
+		for _, name := range []string{api.SleepAnnotation, api.ScaleAnnotation, api.StatusAnnotation, api.CleanupAnnotation,
+			api.LastActivityAnnotation, api.AwakeUntilAnnotation} {
+			put(o, nil, "metadata", "annotations", name)
+		}
+		put(o, w.wishes.policies[set], "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")
+	})
+}
+
+func (w *World) backup(set string) {
+	if o := w.set(set); o.GetDeletionTimestamp() == nil && !w.isOwned(set) {
+		w.backups[set] = backup{o, w.wishes.policies[set], w.wishes.counts[set]}
+	}
+}
+
+// restoreBackup lets a backup tool create a set again as it was, with all annotations.
+func (w *World) restoreBackup(set string) {
+	b, has := w.backups[set]
+	if !has || w.set(set) != nil || w.isOwned(set) {
+		return
+	}
+	o := b.set.DeepCopy()
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences",
+		"finalizers"} {
+		put(o, nil, "metadata", field)
+	}
+	w.wishes.policies[set], w.wishes.counts[set] = b.policy, b.count
+	delete(w.wishes.also, set)
+	w.note(set)
+	w.create(tool, "statefulsets", o.Object)
+}
+
+// recreate creates a set that does not exist.
+func (w *World) recreate(set string) {
+	if w.set(set) != nil || w.isOwned(set) {
+		return
+	}
+	n := w.wish(set)
+	if _, scaled := w.wishes.scalers[set]; scaled {
+		n = 3
+	}
+	w.createSet(person, set, n)
+}
+
+// backup is a set as a backup tool has it, with the wishes of that time.
+type backup struct {
+	set    *apiserver.Object
+	policy string
+	count  int
+}
