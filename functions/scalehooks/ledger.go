@@ -5,6 +5,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/members"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 )
 
@@ -22,7 +23,8 @@ func (in Input) keepLedger() plan.Plan {
 		notes = append(notes, plan.Event(in.Namespace, in.Name, plan.Note{Warning: true, Reason: reason, Message: fmt.Sprintf(message, args...),
 			UID: set.UID}))
 	}
-	next := members.Next(set, in.Held)
+	isNew := len(in.Scalers) > 0 && operation.Of(set).Scale == nil // a Scaler that has not taken the set over may want more pods
+	next := members.Next(set, in.Held || isNew)
 	if written, ordered := set.Annotations[api.CleanupFromAnnotation]; ordered {
 		patch.Unannotate(api.CleanupFromAnnotation)
 		if ledger, err := members.Order(set, written); err != nil {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
@@ -82,6 +83,20 @@ func TestScaleDownOrdersRemoval(t *testing.T) {
 				t.Errorf("the warning is %q", warning)
 			}
 		})
+	}
+}
+
+// TestNewScalerHoldsPods: the set has lost the record of its Scaler, and another client scales it down. The Scaler restores its count.
+// Invariants: I1.
+func TestNewScalerHoldsPods(t *testing.T) {
+	for name, row := range map[string]struct {
+		scalers []*v1alpha1.Scaler
+		orders  bool
+	}{"no Scaler": {nil, true}, "a Scaler without a record": {[]*v1alpha1.Scaler{pilot()}, false}} {
+		p := Decide(Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: counted(1), Scalers: row.scalers})
+		if l := build.StoredLedger(p); l == nil || (l.Removing != nil) != row.orders {
+			t.Errorf("%s: the ledger becomes %+v", name, l)
+		}
 	}
 }
 
