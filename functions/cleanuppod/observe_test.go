@@ -2,7 +2,6 @@ package cleanuppod
 
 import (
 	"log/slog"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
-	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -50,32 +48,6 @@ func observed(t *testing.T, lists build.Lists) Input {
 	}
 	in.PodRejected, in.Doubt = "", ""
 	return in
-}
-
-// observedBeside returns the same as observed, if the namespace has the objects and the record of an owner.
-func observedBeside(t *testing.T, record *appsv1.ControllerRevision, objects ...metav1.Object) Input {
-	t.Helper()
-	record.UID, record.ResourceVersion = "uid-record", "9"
-	lists := read(objects...)
-	lists["controllerrevisions"] = append(lists["controllerrevisions"], record)
-	return observed(t, lists)
-}
-
-// expectCleanupWithoutSleep checks that the leftover claims of the objects are cleaned up if the set has no sleep, and no other set has
-// one. It is the control of tests in which a sleep keeps the claims.
-func expectCleanupWithoutSleep(t *testing.T, objects ...metav1.Object) {
-	t.Helper()
-	awake := slices.Clone(objects)
-	for i, o := range awake {
-		if set, ok := o.(*appsv1.StatefulSet); ok {
-			copied := set.DeepCopy()
-			delete(copied.Annotations, api.SleepAnnotation)
-			awake[i] = copied
-		}
-	}
-	if p := Decide(observed(t, read(awake...))); p.Kind != plan.KindDo || p.Reason != api.CleanupStarted {
-		t.Errorf("the test is wrong: without a sleep, the claims must be cleaned up: %s", p)
-	}
 }
 
 // TestUnreadEventsStopNoOtherWork: the API server of the test has no list of Events.
