@@ -74,11 +74,15 @@ var hostileLoads = []struct {
 		h.poke(t, f, "tolerations", 20)
 	}},
 	{"pods that print 16 MiB as their connections", "idle-timeout", nil, func(t *testing.T, h *hostile, f *victim) {
+		for i := range hostileSets {
+			h.letSleep(fmt.Sprintf("web-%d", i))
+		}
 		h.changed(t, f, api.IdleTimeout, "web", hostileSets)
 		expectAsked(t, &h.node.execs)
 	}},
 	{"a Prometheus that answers a probe with 4 MiB of nulls", "idle-timeout", []string{"DRYDOCK_PROMETHEUS_NAMESPACES=*"},
 		func(t *testing.T, h *hostile, f *victim) {
+			h.letSleep("queried")
 			h.changed(t, f, api.IdleTimeout, "queried", 1)
 			expectAsked(t, &h.node.queries)
 		}},
@@ -185,14 +189,13 @@ func newHostile(t *testing.T) *hostile {
 	want := map[string]int32{"quiet": 1, "queried": 1}
 	for i := range hostileSets {
 		web := kit.WorldSet(fmt.Sprintf("web-%d", i), 2, "64Mi", "data")
-		web.Annotations = map[string]string{api.GrowAnnotation: growRule, api.IdleTimeoutAnnotation: "10m", api.LastActivityAnnotation: longAgo,
+		web.Annotations = map[string]string{api.GrowAnnotation: growRule, api.LastActivityAnnotation: longAgo,
 			api.ActivityProbeAnnotation: "tcp:5432"}
 		h.w.CreateSet(web)
 		want[web.Name] = 2
 	}
 	queried := kit.WorldSet("queried", 1, "64Mi", "data")
-	queried.Annotations = map[string]string{api.IdleTimeoutAnnotation: "10m", api.LastActivityAnnotation: longAgo,
-		api.ActivityProbeAnnotation: "prometheus:sum(up) > 0"}
+	queried.Annotations = map[string]string{api.LastActivityAnnotation: longAgo, api.ActivityProbeAnnotation: "prometheus:sum(up) > 0"}
 	h.w.CreateSet(queried)
 	h.w.Eventually("the sets are ready", func() string {
 		for name, replicas := range want {
@@ -312,6 +315,11 @@ func (h *hostile) refused(t *testing.T, f *victim, name api.Function, sets strin
 		return err != nil && strings.Contains(err.Error(), "422 Unprocessable Entity: StatefulSet") &&
 			strings.Contains(err.Error(), "bytes as JSON")
 	})
+}
+
+// letSleep gives an idle set a timeout. Before, no other program of the test may have asked its probe: idle-timeout would wait after a failure.
+func (h *hostile) letSleep(set string) {
+	h.w.Annotate(set, map[string]string{api.IdleTimeoutAnnotation: "10m"})
 }
 
 func (h *hostile) post(t *testing.T, f *victim, name api.Function, sets string, count int, answered func(error) bool) {
