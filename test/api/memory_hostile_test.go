@@ -317,7 +317,8 @@ func (h *hostile) refused(t *testing.T, f *victim, name api.Function, sets strin
 	})
 }
 
-// letSleep gives an idle set a timeout. Before, no other program of the test may have asked its probe: idle-timeout would wait after a failure.
+// letSleep gives an idle set a timeout. Before, no other program of the test may have asked its probe: idle-timeout would wait after a
+// failure.
 func (h *hostile) letSleep(set string) {
 	h.w.Annotate(set, map[string]string{api.IdleTimeoutAnnotation: "10m"})
 }
