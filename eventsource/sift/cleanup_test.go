@@ -23,7 +23,7 @@ func setWithCleanup(options ...build.Option) *appsv1.StatefulSet {
 	set := build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", "64Mi", "fixed"),
 		build.Annotation(api.CleanupTemplateAnnotation, `{"spec":{"containers":[{"name":"drain"}]}}`)}, options...)...)
 	if members.Keeps(set) {
-		build.Annotation(api.LedgerAnnotation, members.Next(set, false).Encode())(set)
+		build.Annotation(api.LedgerAnnotation, members.Next(set, members.Facts{}).Encode())(set)
 	}
 	return set
 }
@@ -146,8 +146,9 @@ func TestFunctionsWokenBySetWithCleanup(t *testing.T) {
 		"a cleanup has failed":                              {updated, opts(failed), ""},
 		"a cleanup has failed, and a user asks for a retry": {updated, opts(retry, failed), wakes},
 		"a retry, and nothing has failed":                   {updated, opts(retry, ready), "detect-resize"},
-		"a cleanup has failed, and another is ordered": {updated,
-			opts(withCleanupRecord(api.Failed, func(s *api.Cleanup) { s.Order = 7 })), wakes},
+		"a cleanup has failed, and another is ordered": {updated, opts(build.Annotation(api.LedgerAnnotation, (&api.Ledger{
+			Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 3, Complete: true, Generation: build.Set("web").Generation, Orders: 2,
+			Removing: &api.Removal{Span: api.Span{Start: 2, End: 3}, Order: 2}}).Encode()), failed), wakes},
 		"an abort without a cleanup":                      {updated, opts(abort, ready), ""},
 		"the set has not opted in":                        {updated, opts(optOut), ""},
 		"the set has opted out while a cleanup runs":      {updated, opts(optOut, active), wakes},

@@ -217,7 +217,7 @@ func (w *randomWorld) userRequests() []build.Option {
 
 // ledger returns the ledger of the set, sometimes with an order or an earlier generation.
 func (w *randomWorld) ledger() *api.Ledger {
-	l := members.Next(w.set, false)
+	l := members.Next(w.set, members.Facts{})
 	if !w.nothingLeftover && w.oneIn(2) {
 		l.Count, l.Orders, l.Removing = 3, 1, &api.Removal{Span: api.Span{Start: l.Count, End: 3}, Order: 1}
 		if l.Removing.Start >= 3 {

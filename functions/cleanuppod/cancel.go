@@ -59,9 +59,10 @@ func (in Input) removeAllPods() plan.Plan {
 }
 
 // removeStrayPods removes cleanup pods that do not belong to the running cleanup of this set. They come from another set of the same
-// name or from a finished cleanup. Their result may not apply to this set, so their claims are kept.
+// name, from a finished cleanup, or from a request that has arrived after a scale-up. Their result may not apply to this set, so their
+// claims are kept.
 func (in Input) removeStrayPods(record *api.Cleanup) plan.Plan {
-	return in.removePods(func(pod *corev1.Pod) bool { return !in.isOurs(record, pod) })
+	return in.removePods(func(pod *corev1.Pod) bool { return !in.isOurs(record, pod) || !in.isOrdered(pod) })
 }
 
 // cancel ends a running cleanup: it removes the pods and keeps the claims. The record of a set that is not opted in is written first,

@@ -3,6 +3,7 @@ package cleanuppod
 import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/cleanup"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -33,6 +34,8 @@ func Decide(in Input) plan.Plan {
 		return in.cancel(record, api.NotManaged, "the StatefulSet is no longer opted in")
 	case operation.Of(in.Set).Busy(api.KindCleanup):
 		return plan.Noop(api.InProgress)
+	case members.Keeps(in.Set) && !members.Current(in.Set): // its order may be outdated
+		return plan.Wait(api.MembersCounted, "the pods of the set are not counted yet")
 	case !statefulset.CleanupAsked(in.Set):
 		return in.cancel(record, api.NoCleanup, "the StatefulSet no longer has a cleanup pod template")
 	}

@@ -123,18 +123,23 @@ const template = `{"spec":{"containers":[{"name":"drain","image":"registry.examp
 // web returns a set of one replica with a cleanup pod template. A record has to be the last option.
 func web(options ...build.Option) *appsv1.StatefulSet {
 	return build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed"),
-		build.Annotation(api.CleanupTemplateAnnotation, template), build.Annotation(api.LedgerAnnotation, allRemoved.Encode())}, options...)...)
+		build.Annotation(api.CleanupTemplateAnnotation, template)}, append(options, build.Edit(orderAll))...)...)
 }
 
-// allRemoved orders the removal of all pods that the set does not request.
-var allRemoved = &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 9, Complete: true, Generation: 1, Orders: 1,
-	Removing: &api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1}}
+// orderAll orders the removal of all pods that the set does not request, unless the set has a ledger.
+func orderAll(set *appsv1.StatefulSet) {
+	if _, has := set.Annotations[api.LedgerAnnotation]; !has {
+		ledger(&api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1})(set)
+	}
+}
 
 // ledger writes the ledger of web with the order.
 func ledger(removing *api.Removal) build.Option {
-	l := *allRemoved
-	l.Removing = removing
-	return build.Annotation(api.LedgerAnnotation, l.Encode())
+	return build.Edit(func(set *appsv1.StatefulSet) {
+		l := &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 9, Complete: true, Generation: set.Generation, Orders: 1,
+			Removing: removing}
+		build.Annotation(api.LedgerAnnotation, l.Encode())(set)
+	})
 }
 
 // withCleanup stores the record of a cleanup on the set, with the set's own digest, identity and order.

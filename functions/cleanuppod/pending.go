@@ -57,6 +57,12 @@ func (in Input) isOurs(record *api.Cleanup, pod *corev1.Pod) bool {
 	return link != nil && record.Active() && link.Operation == record.Operation && link.Set.UID == in.Set.UID
 }
 
+// isOrdered reports whether the ledger orders the removal of the cleanup pod's ordinal. While the ledger is outdated, nothing is known.
+func (in Input) isOrdered(pod *corev1.Pod) bool {
+	ordinal, named := statefulset.ParsePodName(in.Set, pod.Name)
+	return named && (members.Removes(in.Set, ordinal) || in.Set.DeletionTimestamp == nil && !members.Current(in.Set))
+}
+
 // startsAgain reports whether a cleanup may start: the last one did not fail, or the set, its template or a retry request changed
 // since.
 func (in Input) startsAgain(record *api.Cleanup) bool {

@@ -11,6 +11,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/podend"
 )
@@ -20,8 +21,8 @@ type Input struct {
 	Now             time.Time
 	Namespace, Name string
 	Set             *appsv1.StatefulSet // nil if it does not exist
-	// Held is true if a record says that pods were stopped for a while, or that claims are incomplete. It is read if the set was scaled down.
-	Held bool
+	// Members has what the ledger needs besides the set.
+	Members members.Facts
 	// Scalers are the Scalers whose target is the set.
 	Scalers []*v1alpha1.Scaler
 	// Jobs are the hook Jobs of the set's scalings.

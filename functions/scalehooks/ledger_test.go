@@ -42,26 +42,19 @@ func warningOf(p plan.Plan) string {
 // TestScaleDownOrdersRemoval: a record of another operation keeps the claims. It may be the only trace of it.
 // Invariants: I1.
 func TestScaleDownOrdersRemoval(t *testing.T) {
-	db := build.Set("db", build.UID("uid-db"), build.ControlledBy("Database", "main"))
-	sleep := build.Sleep(api.Asleep, build.OwnerStops())
-	sleepOfDB := build.Sleep(api.Asleep, build.OwnerStops(), func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })
-	owner := api.PausedOwner{Version: api.PauseVersion, APIVersion: "example.com/v1", Kind: "Database", Resource: "databases", Name: "main",
-		UID: "uid-main"}
-	stopped := owner
-	stopped.Stopped = true
-	controlled := []build.Option{build.ControlledBy("Database", "main")}
+	db := build.Set("db", build.UID("uid-db"))
+	sleep := build.Sleep(api.Asleep)
+	sleepOfDB := build.Sleep(api.Asleep, func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })
 	for name, row := range map[string]struct {
 		record  metav1.Object
 		options []build.Option
 		orders  bool
 	}{
-		"nothing holds the pods":                        {nil, nil, true},
-		"the set sleeps":                                {resources.MakeSleepRecord(counted(1), sleep), nil, false},
-		"another set sleeps":                            {resources.MakeSleepRecord(db, sleepOfDB), nil, true},
-		"its operator is stopped":                       {resources.MakeOwnerRecord(web(1), sleep, stopped), controlled, false},
-		"an operator is stopped for another set":        {resources.MakeOwnerRecord(db, sleepOfDB, stopped), controlled, false},
-		"that operator cannot have this set":            {resources.MakeOwnerRecord(db, sleepOfDB, stopped), nil, true},
-		"an operator is paused, not stopped, elsewhere": {resources.MakeOwnerRecord(db, sleepOfDB, owner), controlled, true},
+		"nothing holds the pods": {nil, nil, true},
+		"the set sleeps":         {resources.MakeSleepRecord(counted(1), sleep), nil, false},
+		"the set is resized":     {resources.MakeJournal(counted(1), build.Operation(api.Moving)), nil, false},
+		"another set sleeps":     {resources.MakeSleepRecord(db, sleepOfDB), nil, true},
+		"it has an operator":     {nil, []build.Option{build.ControlledBy("Database", "main")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lists := build.EmptyLists()
@@ -107,7 +100,7 @@ func TestOrderOfUserIsCarriedOut(t *testing.T) {
 	for from, row := range map[string]struct {
 		orders  bool
 		warning string
-	}{"1": {true, ""}, "0": {false, "nothing is cleaned up: pod web-0 is requested"}} {
+	}{"1": {true, ""}, "0": {false, "nothing is cleaned up: the StatefulSet has the ordinals from 0 to before 1"}} {
 		set := counted(1, incomplete, build.Annotation(api.CleanupFromAnnotation, from))
 		p := Decide(Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: set})
 		ledger, warning := build.StoredLedger(p), warningOf(p)
@@ -120,7 +113,44 @@ func TestOrderOfUserIsCarriedOut(t *testing.T) {
 	}
 }
 
-// TestLedgerGoesWithTheTemplate: nothing else would remove it.
+// TestRejectedLedgerKeepsNoScaler: the API server rejects the write of the ledger. Without a Scaler, the event fails.
+func TestRejectedLedgerKeepsNoScaler(t *testing.T) {
+	for name, scalers := range map[string][]*v1alpha1.Scaler{"no Scaler": nil, "a Scaler": {pilot()}} {
+		p := Decide(Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: counted(3), Scalers: scalers, Rejected: "forbidden"})
+		if again := build.StoredLedger(p) != nil; again == (scalers != nil) {
+			t.Errorf("%s: %s", name, p)
+		}
+	}
+}
+
+// TestScaleUpKeepsWhatHasBegun: an ordinal with a cleanup pod stays in the order. Another one leaves it.
+func TestScaleUpKeepsWhatHasBegun(t *testing.T) {
+	for name, row := range map[string]struct {
+		set  string
+		want *api.Span
+	}{"its cleanup pod runs": {"web", &api.Span{Start: 2, End: 3}}, "that of another set runs": {"db", nil}} {
+		before := &api.Ledger{Set: api.SetRef{Name: "web", UID: "uid-web"}, Count: 3, Complete: true, Orders: 1,
+			Removing: &api.Removal{Span: api.Span{Start: 1, End: 3}, Order: 1}}
+		set := counted(3)
+		before.Generation = set.Generation - 1
+		build.Annotation(api.LedgerAnnotation, before.Encode())(set)
+		pod := build.Pod("web-2", nil, build.LinkOf(api.Link{Operation: build.ID, Role: api.RoleCleaner, Namespace: build.Namespace,
+			Set: api.SetRef{Name: row.set, UID: "uid-web"}}), build.Label(api.OperationLabel, build.ID))
+		lists := build.EmptyLists()
+		lists["statefulsets"], lists["pods"] = []metav1.Object{set}, []metav1.Object{pod}
+		in, err := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
+			events.Ref{Namespace: build.Namespace, Name: "web"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := build.StoredLedger(Decide(in))
+		if l == nil || (l.Removing == nil) != (row.want == nil) || row.want != nil && l.Removing.Span != *row.want {
+			t.Errorf("%s: the ledger becomes %+v", name, l)
+		}
+	}
+}
+
+// TestLedgerGoesWithTheTemplate: nothing else would remove it. A user's order is answered.
 func TestLedgerGoesWithTheTemplate(t *testing.T) {
 	for template, goes := range map[string]bool{"": true, "{}": false} {
 		set := counted(3, build.Annotation(api.CleanupTemplateAnnotation, template))
@@ -128,5 +158,10 @@ func TestLedgerGoesWithTheTemplate(t *testing.T) {
 		if strings.Contains(p.String(), "-members") != goes {
 			t.Errorf("with template %q: %s", template, p)
 		}
+	}
+	asked := counted(3, build.Annotation(api.CleanupTemplateAnnotation, ""), build.Annotation(api.CleanupFromAnnotation, "1"))
+	p := Decide(Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: asked})
+	if !strings.Contains(warningOf(p), "has no cleanup pod template") || !strings.Contains(p.String(), "-cleanup-from") {
+		t.Errorf("the order stays: %s", p)
 	}
 }

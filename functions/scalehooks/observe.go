@@ -15,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
@@ -44,7 +45,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if found {
 		in.Set = set
 	}
-	if err := f.observeHolds(ctx, &in); err != nil {
+	if err := f.observeMembers(ctx, &in); err != nil {
 		return in, err
 	}
 	if err := f.observeAutoscalers(ctx, &in); err != nil {
@@ -139,23 +140,31 @@ func isHook(job *batchv1.Job, set string) bool {
 		})
 }
 
-// observeHolds finds out whether a record of another operation says that the set's pods were stopped for a while, or that its claims are
-// incomplete. Such a record is written before any pod is stopped, and the set was read before this. An operator that Drydock has stopped
-// for another set may have stopped this one, too. Which sets it has is not asked: a hold keeps claims.
-func (f *Function) observeHolds(ctx context.Context, in *Input) error {
-	if in.Set == nil || !members.Orders(in.Set) {
+// observeMembers reads what the ledger needs. Of a set that was scaled down: whether a record of a sleep or a resize says that its pods were
+// stopped for a while, or that its claims are incomplete. Such a record is written before any pod is stopped, and the set was read before
+// this. Of a set that was scaled up: which ordinals have a cleanup pod.
+func (f *Function) observeMembers(ctx context.Context, in *Input) error {
+	if in.Set == nil {
+		return nil
+	}
+	if members.Shrinks(in.Set) {
+		return kube.Pages(ctx, f.client, plan.Pods, in.Namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
+			for i := range l.Items {
+				ordinal, named := statefulset.ParsePodName(in.Set, l.Items[i].Name)
+				if link := cleanup.LinkOf(&l.Items[i], in.Name); named && link != nil && link.Set.UID == in.Set.UID {
+					in.Members.Begun = append(in.Members.Begun, ordinal)
+				}
+			}
+		})
+	}
+	if !members.Orders(in.Set) {
 		return nil
 	}
 	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
 				link := api.RevisionLink(&l.Items[i])
-				if link == nil {
-					continue
-				}
-				owner, err := api.LoadPausedOwner(&l.Items[i])
-				stops := link.Role == api.RoleOwner && err == nil && owner.Stopped && statefulset.Controller(in.Set) != nil
-				in.Held = in.Held || stops || link.Set.Name == in.Name
+				in.Members.Held = in.Members.Held || link != nil && link.Set.Name == in.Name
 			}
 		})
 }

@@ -38,8 +38,16 @@ const longestLedger = 1 << 10 // bytes
 
 // LoadLedger returns the set's ledger, or nil if it has none that can be read and belongs to this set.
 func LoadLedger(set *appsv1.StatefulSet) *Ledger {
+	if l := AnyLedger(set); l != nil && l.Set.UID == set.UID {
+		return l
+	}
+	return nil
+}
+
+// AnyLedger is LoadLedger, but the ledger may be that of a former set of the same name, which a resize or a backup tool has created again.
+func AnyLedger(set *appsv1.StatefulSet) *Ledger {
 	text, l := set.Annotations[LedgerAnnotation], &Ledger{}
-	if text == "" || len(text) > longestLedger || bounded.Document([]byte(text), l) != nil || l.Set.UID != set.UID || l.Count < 0 {
+	if text == "" || len(text) > longestLedger || bounded.Document([]byte(text), l) != nil || l.Set.Name != set.Name || l.Count < 0 {
 		return nil
 	}
 	if r := l.Removing; r != nil && (r.Start < l.Start || r.End <= r.Start) {

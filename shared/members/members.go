@@ -23,14 +23,28 @@ func Keeps(set *appsv1.StatefulSet) bool {
 	return statefulset.Managed(set) && statefulset.CleanupAsked(set) && set.DeletionTimestamp == nil
 }
 
-// Due reports whether a look at the set would change its ledger.
+// Facts are what the set itself does not show.
+type Facts struct {
+	// Held says that something besides the set's own records keeps its pods away for a while. It is asked for before a new order.
+	Held bool
+	// Begun has the ordinals with a cleanup pod. It is asked for when a scale-up needs ordinals that are to be removed.
+	Begun []int
+}
+
+// Due reports whether a look at the set may change its ledger.
 func Due(set *appsv1.StatefulSet) bool {
+	_, ordered := set.Annotations[api.CleanupFromAnnotation]
 	written := set.Annotations[api.LedgerAnnotation]
 	if !Keeps(set) {
-		return written != "" && set.DeletionTimestamp == nil && statefulset.Managed(set)
+		return (ordered || written != "") && set.DeletionTimestamp == nil && statefulset.Managed(set)
 	}
-	_, ordered := set.Annotations[api.CleanupFromAnnotation]
-	return ordered || Next(set, false).Encode() != written
+	return ordered || Next(set, Facts{}).Encode() != written
+}
+
+// Current reports whether the ledger has counted the present spec. Until then, its order may be outdated.
+func Current(set *appsv1.StatefulSet) bool {
+	l := api.LoadLedger(set)
+	return l != nil && l.Generation == set.Generation
 }
 
 // Removes reports whether the ordinal is to be removed with its claims: the ledger has an order, or the set is deleted with
@@ -57,81 +71,108 @@ func Ordered(set *appsv1.StatefulSet) int {
 
 // Orders reports whether the set has just been scaled down, so that Next returns a new order unless something holds its pods.
 func Orders(set *appsv1.StatefulSet) bool {
-	if !Keeps(set) {
-		return false
-	}
-	former, next := api.LoadLedger(set), Next(set, false)
-	return former != nil && next.Orders > former.Orders
+	former := api.LoadLedger(set)
+	return Keeps(set) && former != nil && Next(set, Facts{}).Orders > former.Orders
 }
 
-// Next returns the ledger after a look at the set. held says that something besides the set's own records keeps its pods away for a while.
-func Next(set *appsv1.StatefulSet, held bool) *api.Ledger {
+// Shrinks reports whether a scale-up needs ordinals that are to be removed.
+func Shrinks(set *appsv1.StatefulSet) bool {
+	l := api.LoadLedger(set)
+	return Keeps(set) && l != nil && l.Removing != nil && l.Removing.Start < statefulset.Span(set).End
+}
+
+// Next returns the ledger after a look at the set.
+func Next(set *appsv1.StatefulSet, facts Facts) *api.Ledger {
 	start, replicas := statefulset.Start(set), int(statefulset.Replicas(set))
-	former := api.LoadLedger(set)
-	if former == nil || former.Start != start { // the pods below a higher start belong to another set
-		return &api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Start: start, Count: replicas, Complete: true,
-			Generation: set.Generation}
+	cleanup := operation.Of(set).Cleanup
+	l := api.Ledger{Set: api.SetRef{Name: set.Name, UID: set.UID}, Start: start, Complete: true, Generation: set.Generation}
+	if cleanup != nil {
+		l.Orders = cleanup.Order // a number of a lost ledger must not return
 	}
-	l := withoutDone(*former, operation.Of(set).Cleanup)
-	missed := set.Generation > l.Generation+1 // another count may have come and gone
-	l.Generation = set.Generation
-	if l.Removing != nil && l.Removing.Start < start+replicas { // a scale-up needs them
-		kept := *l.Removing
-		if kept.Start = start + replicas; kept.Start < kept.End {
-			l.Removing = &kept
-		} else {
-			l.Removing = nil
-		}
+	missed := false // another count may have come and gone
+	switch former := api.AnyLedger(set); {
+	case former == nil || former.Start != start: // the pods below a higher start belong to another set
+	case former.Set.UID != set.UID: // the set was created again, and its pods with it
+		l.Count, missed = former.Count, true
+	default:
+		missed = set.Generation > former.Generation+1
+		l.Count, l.Complete, l.Orders, l.Removing = former.Count, former.Complete, former.Orders, former.Removing
 	}
+	if r := l.Removing; r != nil && cleanup != nil && cleanup.Phase == api.Succeeded && cleanup.Order == r.Order {
+		l.Count, l.Removing = staying(&l), nil
+	}
+	if missed {
+		l.Complete, l.Removing = false, nil
+	}
+	shrink(&l, start+replicas, facts.Begun)
 	switch stays := staying(&l); {
 	case replicas >= l.Count:
 		l.Count, l.Complete = replicas, true
 	case missed:
-		l.Complete, l.Removing = false, nil
 	case replicas == stays:
 		l.Complete = true
 	case !l.Complete: // the others are expected back
-	case held || isStopped(set):
-		l.Complete = false
-	case !isUndecided(set):
-		order(&l, start+replicas, start+l.Count)
+	case l.Removing != nil && l.Removing.Start > start+stays: // another order is carried out first
+	default:
+		switch facts.judge(set) {
+		case stopped:
+			l.Complete = false
+		case scaledDown:
+			order(&l, start+replicas, start+l.Count)
+		}
 	}
 	return &l
 }
 
-// Order returns the ledger with the order of a user to remove the pods from the ordinal on. They may be older than the ledger, so the order
-// has no end. The error says why these pods are expected back.
-func Order(set *appsv1.StatefulSet, written string) (*api.Ledger, error) {
+// shrink takes the ordinals below the end from the order, unless a cleanup pod has begun to remove them.
+func shrink(l *api.Ledger, end int, begun []int) {
+	if l.Removing == nil || l.Removing.Start >= end {
+		return
+	}
+	kept := *l.Removing
+	kept.Start = end
+	for _, ordinal := range begun {
+		if l.Removing.Start <= ordinal && ordinal < l.Removing.End {
+			kept.Start = min(kept.Start, ordinal)
+		}
+	}
+	if l.Removing = &kept; kept.Start >= kept.End {
+		l.Removing = nil
+	}
+}
+
+// Order adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
+// end. The error says why these pods are expected back.
+func Order(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
 	from, err := strconv.Atoi(written)
-	records, l := operation.Of(set), Next(set, false)
-	stay := statefulset.Span(set).End
+	records, span := operation.Of(set), statefulset.Span(set)
 	if records.Scale != nil {
-		stay = max(stay, l.Start+int(records.Scale.Target))
+		span.End = max(span.End, span.Start+int(records.Scale.Target))
 	}
 	switch {
-	case err != nil || from < 0:
-		return nil, fmt.Errorf("%q is not an ordinal. Set it to the first ordinal to remove", text.Clip(written, 20))
+	case err != nil || from < 0 || from >= api.NoEnd:
+		return fmt.Errorf("%q is not an ordinal. Set it to the first ordinal to remove", text.Clip(written, 20))
 	case records.Sleeping() || records.Scaling() || records.Scale != nil && records.Scale.Paused:
-		return nil, errors.New("a sleep, a pause or a scaling keeps pods away for a while. Ask again when it has ended")
-	case from < stay:
-		return nil, fmt.Errorf("pod %s-%d is requested. Scale down first, or name an ordinal from %d", set.Name, from, stay)
+		return errors.New("a sleep, a pause or a scaling keeps pods away for a while. Ask again when it has ended")
+	case from < span.End:
+		return fmt.Errorf("the StatefulSet has the ordinals from %d to before %d. Scale down first, or name an ordinal from %d", span.Start,
+			span.End, span.End)
+	case l.Removing != nil && l.Removing.Start < from:
+		return fmt.Errorf("a cleanup from ordinal %d has not ended. Ask again when it has ended", l.Removing.Start)
 	}
 	order(l, from, api.NoEnd)
-	return l, nil
+	return nil
 }
 
-// Missing returns the span of the pods that the set does not request now, and that are expected back.
+// Missing returns the span of the pods that the set does not request now, and that are expected back. A stopped set misses none, unless
+// its user wants a cleanup at zero.
 func Missing(l *api.Ledger, set *appsv1.StatefulSet) (missing api.Span, some bool) {
 	span := api.Span{Start: statefulset.Span(set).End, End: l.Start + staying(l)}
-	return span, statefulset.Replicas(set) > 0 && span.Start < span.End && !l.Complete
+	return span, (statefulset.Replicas(set) > 0 || cleansAtZero(set)) && span.Start < span.End && !l.Complete
 }
 
-// withoutDone returns the ledger without an order that cleanup-pod has carried out.
-func withoutDone(l api.Ledger, cleanup *api.Cleanup) api.Ledger {
-	if l.Removing != nil && cleanup != nil && cleanup.Phase == api.Succeeded && cleanup.Order == l.Removing.Order {
-		l.Count, l.Removing = staying(&l), nil
-	}
-	return l
+func cleansAtZero(set *appsv1.StatefulSet) bool {
+	return set.Annotations[api.CleanupAtZeroAnnotation] == "true"
 }
 
 // staying returns how many pods stay if the order is carried out.
@@ -142,26 +183,41 @@ func staying(l *api.Ledger) int {
 	return min(l.Count, l.Removing.Start-l.Start)
 }
 
-// isStopped reports whether the pods that the set does not request are expected back. Zero replicas are a stop, unless the set's user says
-// otherwise.
-func isStopped(set *appsv1.StatefulSet) bool {
-	records := operation.Of(set)
-	return records.Sleeping() || records.ScaleErr != nil || records.Scale != nil && records.Scale.Paused ||
-		statefulset.Replicas(set) == 0 && set.Annotations[api.CleanupAtZeroAnnotation] != "true"
-}
-
-// isUndecided reports whether a Scaler has to act first: it may restore the count, and its hooks drain the pods before they are removed.
-func isUndecided(set *appsv1.StatefulSet) bool {
-	records := operation.Of(set)
-	s := records.Scale
-	return s != nil && (s.Target != statefulset.Replicas(set) || s.Phase != api.Succeeded && !records.AwaitsCleanup())
-}
-
 // order adds the ordinals of the span to the order.
 func order(l *api.Ledger, from, end int) {
 	if l.Removing != nil {
-		from, end = min(from, l.Removing.Start), max(end, l.Removing.End)
+		end = max(end, l.Removing.End)
 	}
 	l.Orders++
 	l.Removing = &api.Removal{Span: api.Span{Start: from, End: end}, Order: l.Orders}
+}
+
+// verdict says why a set requests fewer pods than it has.
+type verdict int
+
+const (
+	undecided  verdict = iota // another operation has to act first
+	stopped                   // the others are expected back
+	scaledDown                // for good
+)
+
+// judge returns the verdict on a set that one write has scaled down. Zero replicas are a stop, unless the set's user says otherwise. An
+// operator may stop and start pods one by one, so that a lower count proves nothing. A Scaler scales down for good when its hooks have run.
+func (f Facts) judge(set *appsv1.StatefulSet) verdict {
+	records, replicas := operation.Of(set), statefulset.Replicas(set)
+	switch s := records.Scale; {
+	case records.Resizing():
+		return undecided
+	case f.Held, records.Sleeping(), records.ScaleErr != nil, s != nil && s.Paused, replicas == 0 && !cleansAtZero(set):
+		return stopped
+	case s == nil && statefulset.Controller(set) != nil:
+		return stopped
+	case s == nil:
+		return scaledDown
+	case s.Target != replicas || s.Phase != api.Succeeded && !records.AwaitsCleanup(): // it may restore the count
+		return undecided
+	case s.Previous <= s.Target: // it has taken over the count of another client, without its hooks
+		return stopped
+	}
+	return scaledDown
 }

@@ -59,7 +59,7 @@ func web(replicas int32, generation int64, before ledger, options ...build.Optio
 
 const (
 	three    = ledger("3 pods at 4, complete")
-	stopped  = ledger("3 pods at 4")
+	waiting  = ledger("3 pods at 4")
 	ordered  = ledger("3 pods at 5, complete, order 1 from 1 to 3")
 	removing = ledger("3 pods at 4, complete, order 1 from 1 to 3")
 )
@@ -68,52 +68,61 @@ const (
 // Invariants: I1.
 func TestLedger(t *testing.T) {
 	atZero := build.Annotation(api.CleanupAtZeroAnnotation, "true")
-	sleeps := record(api.SleepAnnotation, api.KindSleep, api.Stopping, "")
+	sleeps, operator := record(api.SleepAnnotation, api.KindSleep, api.Stopping, ""), build.ControlledBy("Database", "main")
+	adopted := record(api.ScaleAnnotation, api.KindScale, api.Succeeded, `,"previous":1,"target":1`)
 	for name, row := range map[string]struct {
-		set  *appsv1.StatefulSet
-		want ledger
+		set   *appsv1.StatefulSet
+		want  ledger
+		facts Facts
 	}{
-		"without a ledger, what is requested is all":  {web(2, 5, ""), "2 pods at 5, complete"},
-		"without a ledger, a stopped set has no pods": {web(0, 5, ""), "0 pods at 5, complete"},
-		"that of a former set does not count":         {web(1, 5, three, build.UID("uid-new")), "1 pods at 5, complete"},
-		"an unreadable one does not count":            {web(1, 5, "", unreadable), "1 pods at 5, complete"},
-		"another start begins another one":            {web(2, 5, three, ordinalsFrom(1)), "2 pods at 5, complete, start 1"},
-		"nothing has changed":                         {web(3, 4, three), three},
-		"the template has changed":                    {web(3, 5, three), "3 pods at 5, complete"},
-		"scaled up":                                   {web(5, 5, three), "5 pods at 5, complete"},
-		"scaled down by one write":                    {web(1, 5, three), ordered},
-		"a write before that was missed":              {web(1, 6, three), "3 pods at 6"},
-		"scaled down further": {web(1, 5, "3 pods at 4, complete, order 1 from 2 to 3"),
-			"3 pods at 5, complete, order 2 from 1 to 3"},
-		"zero is a stop": {web(0, 5, three), "3 pods at 5"},
-		"zero is a stop, and an earlier order stays": {web(0, 5, removing), "3 pods at 5, order 1 from 1 to 3"},
-		"zero is for good, if the user says so":      {web(0, 5, three, atZero), "3 pods at 5, complete, order 1 from 0 to 3"},
-		"a sleep stops some":                         {web(1, 5, three, sleeps), "3 pods at 5"},
-		"some pods run again after a stop":           {web(1, 5, stopped), "3 pods at 5"},
-		"all pods run again after a stop":            {web(3, 5, stopped), "3 pods at 5, complete"},
-		"a scale-up needs some":                      {web(2, 5, removing), "3 pods at 5, complete, order 1 from 2 to 3"},
-		"a scale-up needs all":                       {web(3, 5, removing), "3 pods at 5, complete"},
-		"a missed change ends an order":              {web(1, 6, removing), "3 pods at 6"},
-		"the cleanup has ended":                      {web(1, 4, removing, cleanedUp(1)), "1 pods at 4, complete"},
-		"an earlier cleanup has ended":               {web(1, 4, removing, cleanedUp(0)), removing},
-		"a Scaler has scaled down":                   {web(1, 5, three, scaled(api.Succeeded, 1, "")), ordered},
-		"a Scaler waits for the cleanup":             {web(1, 5, three, scaled(api.PostScaling, 1, `,"cleansUp":true`)), ordered},
-		"the hooks of a Scaler run":                  {web(1, 5, three, scaled(api.PostScaling, 1, "")), "3 pods at 5, complete"},
-		"the scaling of a Scaler has failed":         {web(1, 5, three, scaled(api.Failed, 1, "")), "3 pods at 5, complete"},
-		"a Scaler will restore the count":            {web(1, 5, three, scaled(api.Succeeded, 3, "")), "3 pods at 5, complete"},
-		"a Scaler is paused":                         {web(1, 5, three, scaled(api.Succeeded, 1, `,"paused":true`)), "3 pods at 5"},
+		"without a ledger, what is requested is all":  {set: web(2, 5, ""), want: "2 pods at 5, complete"},
+		"without a ledger, a stopped set has no pods": {set: web(0, 5, ""), want: "0 pods at 5, complete"},
+		"created again with fewer pods":               {set: web(1, 5, three, build.UID("uid-new")), want: "3 pods at 5"},
+		"created again with all pods":                 {set: web(3, 1, three, build.UID("uid-new")), want: "3 pods at 1, complete"},
+		"created again during a cleanup":              {set: web(1, 4, removing, build.UID("uid-new")), want: "3 pods at 4"},
+		"the number of an order is new":               {set: web(1, 4, "", cleanedUp(7)), want: "1 pods at 4, complete"},
+		"all pods, after a missed change":             {set: web(3, 9, "3 pods at 4, complete, order 1 from 3 to 9"), want: "3 pods at 9, complete"},
+		"an operator scales down":                     {set: web(1, 5, three, operator), want: "3 pods at 5"},
+		"something else has stopped them":             {set: web(1, 5, three), want: "3 pods at 5", facts: Facts{Held: true}},
+		"scaled down during a resize":                 {set: web(1, 5, three, build.Status(build.Operation(api.Moving))), want: "3 pods at 5, complete"},
+		"another order is not done":                   {set: web(1, 5, "3 pods at 4, complete, order 1 from 7 to 9"), want: "3 pods at 5, complete, order 1 from 7 to 9"},
+		"a scale-up needs what has begun":             {set: web(3, 5, removing), want: "3 pods at 5, complete, order 1 from 2 to 3", facts: Facts{Begun: []int{2}}},
+		"a Scaler takes over a count":                 {set: web(1, 5, three, adopted), want: "3 pods at 5"},
+		"an unreadable one does not count":            {set: web(1, 5, "", unreadable), want: "1 pods at 5, complete"},
+		"another start begins another one":            {set: web(2, 5, three, ordinalsFrom(1)), want: "2 pods at 5, complete, start 1"},
+		"nothing has changed":                         {set: web(3, 4, three), want: three},
+		"the template has changed":                    {set: web(3, 5, three), want: "3 pods at 5, complete"},
+		"scaled up":                                   {set: web(5, 5, three), want: "5 pods at 5, complete"},
+		"scaled down by one write":                    {set: web(1, 5, three), want: ordered},
+		"a write before that was missed":              {set: web(1, 6, three), want: "3 pods at 6"},
+		"scaled down further": {set: web(1, 5, "3 pods at 4, complete, order 1 from 2 to 3"),
+			want: "3 pods at 5, complete, order 2 from 1 to 3"},
+		"zero is a stop": {set: web(0, 5, three), want: "3 pods at 5"},
+		"zero is a stop, and an earlier order stays": {set: web(0, 5, removing), want: "3 pods at 5, order 1 from 1 to 3"},
+		"zero is for good, if the user says so":      {set: web(0, 5, three, atZero), want: "3 pods at 5, complete, order 1 from 0 to 3"},
+		"a sleep stops some":                         {set: web(1, 5, three, sleeps), want: "3 pods at 5"},
+		"some pods run again after a stop":           {set: web(1, 5, waiting), want: "3 pods at 5"},
+		"all pods run again after a stop":            {set: web(3, 5, waiting), want: "3 pods at 5, complete"},
+		"a scale-up needs some":                      {set: web(2, 5, removing), want: "3 pods at 5, complete, order 1 from 2 to 3"},
+		"a scale-up needs all":                       {set: web(3, 5, removing), want: "3 pods at 5, complete"},
+		"a missed change ends an order":              {set: web(1, 6, removing), want: "3 pods at 6"},
+		"the cleanup has ended":                      {set: web(1, 4, removing, cleanedUp(1)), want: "1 pods at 4, complete"},
+		"an earlier cleanup has ended":               {set: web(1, 4, removing, cleanedUp(0)), want: removing},
+		"a Scaler has scaled down":                   {set: web(1, 5, three, scaled(api.Succeeded, 1, "")), want: ordered},
+		"a Scaler waits for the cleanup":             {set: web(1, 5, three, scaled(api.PostScaling, 1, `,"cleansUp":true`)), want: ordered},
+		"the hooks of a Scaler run":                  {set: web(1, 5, three, scaled(api.PostScaling, 1, "")), want: "3 pods at 5, complete"},
+		"the scaling of a Scaler has failed":         {set: web(1, 5, three, scaled(api.Failed, 1, "")), want: "3 pods at 5, complete"},
+		"a Scaler will restore the count":            {set: web(1, 5, three, scaled(api.Succeeded, 3, "")), want: "3 pods at 5, complete"},
+		"a Scaler is paused":                         {set: web(1, 5, three, scaled(api.Succeeded, 1, `,"paused":true`)), want: "3 pods at 5"},
 	} {
-		next := Next(row.set, false)
+		next := Next(row.set, row.facts)
 		if got := wordsOf(next); got != row.want {
 			t.Errorf("%s: the ledger becomes %s, want %s", name, got, row.want)
 		}
 		build.Annotation(api.LedgerAnnotation, next.Encode())(row.set)
-		if again := Next(row.set, false); again.Encode() != next.Encode() {
+		if again := Next(row.set, row.facts); again.Encode() != next.Encode() {
 			t.Errorf("%s: a second look makes %s of %s", name, wordsOf(again), wordsOf(next))
 		}
-	}
-	if held := wordsOf(Next(web(1, 5, three), true)); held != "3 pods at 5" {
-		t.Errorf("something else has stopped pods: the ledger becomes %s", held)
 	}
 }
 
@@ -124,18 +133,21 @@ func TestOrderOfUser(t *testing.T) {
 		set        *appsv1.StatefulSet
 		from, want string // want is the end of the ledger's words, or a part of the error
 	}{
-		"pods that are expected back":   {web(1, 4, stopped), "1", "order 1 from 1 to 2147483647"},
-		"pods of a stopped set":         {web(0, 4, stopped), "0", "order 1 from 0 to 2147483647"},
+		"pods that are expected back":   {web(1, 4, waiting), "1", "order 1 from 1 to 2147483647"},
+		"pods of a stopped set":         {web(0, 4, waiting), "0", "order 1 from 0 to 2147483647"},
 		"pods from before the ledger":   {web(1, 4, ""), "1", "order 1 from 1 to 2147483647"},
 		"more pods":                     {web(1, 4, "3 pods at 4, order 1 from 2 to 3"), "1", "order 2 from 1 to 2147483647"},
-		"a pod that runs":               {web(2, 4, stopped), "1", "pod web-1 is requested. Scale down first, or name an ordinal from 2"},
-		"a pod that a Scaler requests":  {web(1, 4, stopped, scaled(api.Succeeded, 3, "")), "1", "name an ordinal from 3"},
-		"no number":                     {web(1, 4, stopped), "one", `"one" is not an ordinal`},
-		"a negative number":             {web(1, 4, stopped), "-1", "is not an ordinal"},
-		"of a set that sleeps":          {web(0, 4, stopped, sleeps), "1", "keeps pods away"},
-		"of a set with a paused Scaler": {web(0, 4, stopped, scaled(api.Succeeded, 0, `,"paused":true`)), "1", "keeps pods away"},
+		"beside another cleanup":        {web(1, 4, removing), "7", "a cleanup from ordinal 1 has not ended"},
+		"too large a number":            {web(1, 4, waiting), "2147483647", "is not an ordinal"},
+		"a pod that runs":               {web(2, 4, waiting), "1", "Scale down first, or name an ordinal from 2"},
+		"a pod that a Scaler requests":  {web(1, 4, waiting, scaled(api.Succeeded, 3, "")), "1", "name an ordinal from 3"},
+		"no number":                     {web(1, 4, waiting), "one", `"one" is not an ordinal`},
+		"a negative number":             {web(1, 4, waiting), "-1", "is not an ordinal"},
+		"of a set that sleeps":          {web(0, 4, waiting, sleeps), "1", "keeps pods away"},
+		"of a set with a paused Scaler": {web(0, 4, waiting, scaled(api.Succeeded, 0, `,"paused":true`)), "1", "keeps pods away"},
 	} {
-		l, err := Order(row.set, row.from)
+		l := Next(row.set, Facts{})
+		err := Order(row.set, l, row.from)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = string(wordsOf(l))
@@ -165,5 +177,5 @@ func cleanedUp(order int) build.Option {
 }
 
 func scaled(phase api.Phase, target int32, fields string) build.Option {
-	return record(api.ScaleAnnotation, api.KindScale, phase, fmt.Sprintf(`,"target":%d%s`, target, fields))
+	return record(api.ScaleAnnotation, api.KindScale, phase, fmt.Sprintf(`,"previous":3,"target":%d%s`, target, fields))
 }

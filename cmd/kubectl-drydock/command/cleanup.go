@@ -94,7 +94,7 @@ func mayOrder(set *appsv1.StatefulSet, from string) error {
 		return fmt.Errorf("StatefulSet %s/%s has no cleanup pod template. Write the annotation %s first, or delete the claims yourself",
 			set.Namespace, set.Name, api.CleanupTemplateAnnotation)
 	}
-	if _, err := members.Order(set, from); err != nil {
+	if err := members.Order(set, members.Next(set, members.Facts{Held: true}), from); err != nil {
 		return fmt.Errorf("StatefulSet %s/%s: nothing was changed: %w", set.Namespace, set.Name, err)
 	}
 	return nil
@@ -129,7 +129,7 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 	if err := printCleanup(o.Out, s.name, cleanup, o.now(), o.connection()); err != nil {
 		return err
 	}
-	if missing, some := members.Missing(members.Next(set, false), set); some {
+	if missing, some := members.Missing(members.Next(set, members.Facts{Held: true}), set); some {
 		fmt.Fprintf(o.Out, "\nThe claims of pods %[1]s-%[2]d to %[1]s-%[3]d are kept, because these pods are expected back. "+
 			"To give them up: %[4]s\n", s.name, missing.Start, missing.End-1,
 			o.connection().in(fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s --from %d", s.namespace, s.name, missing.Start)))
