@@ -314,15 +314,22 @@ func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestSmallerSetCreatedAgainKeepsClaims: Drydock reports the claims of the previous set and does not touch them.
+// TestSmallerSetCreatedAgainKeepsClaims: Drydock does not touch the claims of the previous set. If a user orders their cleanup, it reports
+// them.
 func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
 	w, drive := cleanedWorld(t, 3)
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
-	doc := func() *api.Cleanup {
-		w.CreateSet(w.SetWithCleanup("web", 1))
-		return w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
-	}()
+	startCleaned(w, drive, w.SetWithCleanup("web", 1))
+	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
+	var doc *api.Cleanup
+	w.Eventually("the order has been carried out", func() string {
+		_ = drive.Tick(context.Background())
+		if doc = w.Cleanup("web"); doc == nil || doc.Order != 1 {
+			return fmt.Sprintf("%+v", doc)
+		}
+		return ""
+	})
 	if len(doc.Ordinals) != 2 || doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Reason != api.NeverUsed {
 		t.Errorf("%+v", doc.Ordinals)
 	}
@@ -374,6 +381,7 @@ func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 		t.Fatalf("the name was free before any function ran: %v", err)
 	}
 	w.Scale("web", 1)
+	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"}) // no function has seen the scale-up
 	w.Eventually("there is another cleanup pod", func() string {
 		if pod := cleanupPod(w, drive, "web-1"); pod.UID == first {
 			return "it is the first one"
