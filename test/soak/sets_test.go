@@ -36,6 +36,7 @@ func (s Set) statefulSet(collector string) *appsv1.StatefulSet {
 	case Cleaned:
 		delete(set.Annotations, api.WakeReplicasAnnotation)
 		set.Annotations[api.CleanupTemplateAnnotation] = fmt.Sprintf(cleanup, s.Name, writerImage, collector)
+		set.Annotations[api.CleanupAtZeroAnnotation] = "true"
 		set.Spec.PodManagementPolicy = appsv1.OrderedReadyPodManagement
 	}
 	set.Spec.Template.Spec = writerPod(collector)
