@@ -265,7 +265,9 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
 	var doc *api.Cleanup
 	w.Eventually("the order has been carried out", func() string {
-		_ = drive.Tick(context.Background())
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
 		if doc = w.Cleanup("web"); doc == nil || doc.Order != 2 {
 			return fmt.Sprintf("%+v", doc)
 		}
@@ -324,7 +326,9 @@ func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
 	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
 	var doc *api.Cleanup
 	w.Eventually("the order has been carried out", func() string {
-		_ = drive.Tick(context.Background())
+		if err := drive.Tick(context.Background()); err != nil {
+			return err.Error()
+		}
 		if doc = w.Cleanup("web"); doc == nil || doc.Order != 1 {
 			return fmt.Sprintf("%+v", doc)
 		}
