@@ -66,7 +66,7 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (notice, erro
 		})
 	case "Scaler":
 		return decodeAndJudge(e, (*eventScaler).reduced, func(scaler *v1alpha1.Scaler) notice {
-			return noticeOfScaler(scaler, scale.ConcernedByScaler(scaler, gone))
+			return noticeOfScaler(scaler, scale.ConcernedByScaler(scaler, false, gone))
 		})
 	case "Pod":
 		return decodeAndJudge(e, (*eventPod).reduced, func(pod *corev1.Pod) notice {

@@ -39,6 +39,7 @@ type operationKey struct{ namespace, id string }
 // scaledSet is a set with a scale record.
 type scaledSet struct {
 	members int32
+	asleep  bool // it is held at zero for its sleep
 	notice  notice
 }
 
@@ -91,6 +92,9 @@ func (r *findings) addRecords(set *appsv1.StatefulSet, records operation.Records
 		if operation.NoLongerStops(set, record) {
 			r.replicasRestored[key] = true
 		}
+	}
+	if stop := api.LoadStop(set); stop.Pending() { // its record needs no attention
+		r.active[operationKey{set.Namespace, stop.Operation}] = stop.Kind
 	}
 }
 

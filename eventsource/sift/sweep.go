@@ -19,6 +19,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
@@ -97,7 +98,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change), growth.Concerned(change))))
 			if change.Records.Scale != nil {
 				found.scaledSets[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaledSet{set.Status.Replicas,
-					noticeOf(set, []api.Function{api.ScaleHooks})}
+					members.HoldingSleep(set) != nil, noticeOf(set, []api.Function{api.ScaleHooks})}
 			}
 			if request := unmetRequestOf(change); request != nil && !slices.Contains(concerns, api.DetectResize) && claimsDue(change) {
 				unmet[set.Namespace] = append(unmet[set.Namespace], request)
@@ -186,8 +187,8 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 					found.figures.addOwner(&l.Items[i], kind)
 				}
 				switch {
-				case !active && link.Role == api.RoleSleep:
-					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.IdleTimeout}))
+				case !active && link.Role == api.RoleStop: // of a set that has lost it, or its opt-in label
+					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.IdleTimeout, api.ScaleHooks}))
 				case !active && link.Role == api.RoleOwner:
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
 				case !active:

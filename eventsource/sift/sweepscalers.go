@@ -21,8 +21,8 @@ func (f *Function) sweepScalers(ctx context.Context, namespace string, found *fi
 	err := kube.Pages(ctx, f.client, plan.Scalers, namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
 		for i := range l.Items {
 			scaler := &l.Items[i]
-			concerns := scale.ConcernedByScaler(scaler, false)
 			target := events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}
+			concerns := scale.ConcernedByScaler(scaler, found.scaledSets[target].asleep, false)
 			if set, known := found.scaledSets[target]; !known || set.members != scaler.Status.Replicas {
 				concerns = []api.Function{api.ScaleHooks}
 			}

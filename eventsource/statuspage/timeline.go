@@ -46,7 +46,6 @@ func timelineOf(set string, records operation.Records, events []corev1.Event, no
 		}
 	}
 	if s := records.Sleep; s != nil {
-		t.add(s.ScaledToZeroAt, "sleep: scaled to zero", "", busy)
 		t.add(s.PodsGoneAt, "sleep: every pod is gone", "", quiet)
 		t.add(s.ReadyAt, "sleep: ready again", "", good)
 	}

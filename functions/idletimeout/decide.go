@@ -1,8 +1,6 @@
 package idletimeout
 
 import (
-	"fmt"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -16,7 +14,7 @@ import (
 func Decide(in Input) plan.Plan {
 	subject := in.Group.Find(in.Name)
 	if subject == nil {
-		return in.deleteFinishedRecord()
+		return plan.Noop(api.SetGone)
 	}
 	for _, m := range in.Group {
 		if m.BeganInFuture(in.Now) && !in.isSkipped(m) {
@@ -45,12 +43,6 @@ func Decide(in Input) plan.Plan {
 			return p
 		}
 	}
-	if own.Kind == plan.KindDo {
-		return own
-	}
-	if p := in.deleteFinishedRecord(); p.Kind == plan.KindDo { // last, because the API server may reject it
-		return p
-	}
 	return own
 }
 
@@ -69,14 +61,8 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return reportUnreadableSleep(in, m)
 	case m.Sleep.Active():
 		return continueSleep(in, group, m, v)
-	case in.unreadableRecord(m) != nil && m.Set.Name == in.Name:
-		return plan.Do(api.LinkInvalid, plan.Event(m.Set.Namespace, m.Set.Name, plan.Note{Warning: true, Reason: api.LinkInvalid,
-			Message: fmt.Sprintf("%v. Scale the set to its previous replica count, then delete this ControllerRevision",
-				in.unreadableRecord(m)), UID: m.Set.UID}))
-	case in.lostSleep(m) != nil:
-		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
-		return in.endPauseOfLostSleep(m)
+		return plan.Noop(api.NotManaged)
 	}
 	if m.NeedsRenewal() { // also during a resize: its record proves that the sleep is one of this set, and the next resize replaces it
 		next := m.Sleep.Clone()
@@ -87,10 +73,6 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return plan.Noop(api.InProgress)
 	}
 	switch {
-	case m.RetentionToRestore() && in.isRejected(m):
-		return giveUpRetention(in, m)
-	case m.RetentionToRestore():
-		return plan.Do(api.CleaningUp, storeWithRetention(m).Actions()...)
 	case m.Err != nil && m.InvalidReported():
 		return plan.Noop(api.AlreadyRefused)
 	case m.Err != nil:
@@ -125,8 +107,7 @@ func reportUnreadableSleep(in Input, m idle.Member) plan.Plan {
 // handleAtZero starts a set that is at zero without a sleep, if the set is needed and may be woken. Otherwise it stays at zero.
 func handleAtZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	needed := in.Signal.reportsCurrentUse(in.Now) || in.Now.Before(m.Rules.AwakeUntil)
-	scaled := in.Scalers[m.Set.Name] != nil || in.isScalerPaused(m)
-	if !needed || m.ReplicasAtWake() == 0 || scaled { // the count of a Scaler is the user's request
+	if !needed || m.ReplicasAtWake() == 0 || in.Scalers[m.Set.Name] != nil { // the count of a Scaler is the user's request
 		return plan.Noop(api.AtZeroAlready)
 	}
 	sleep := in.newSleep(m, api.Waking, idle.RequestAsked)
@@ -139,7 +120,7 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 	if in.isBackingOff(m, v) {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	if in.isScalerPaused(m) { // by the user; a wake-up would end the user's pause
+	if in.isScalerPaused(m) {
 		return plan.Noop(api.SetPaused)
 	}
 	if left := statefulset.WhyRollingOut(m.Set); left != "" {
@@ -149,12 +130,6 @@ func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.
 		return plan.Wait(api.DependentAwake, "%s depends on this set and is not asleep yet", name)
 	}
 	if v.Probes && (!allProbed(in.Probes, group) || in.anyProbeKeepsAwake()) {
-		return plan.Noop(api.AlreadyRefused)
-	}
-	if p := in.deleteFinishedRecordOf(m); p.Kind == plan.KindDo { // its count may be older than that of the new sleep
-		return p
-	}
-	if in.keepsFinishedRecord(m) {
 		return plan.Noop(api.AlreadyRefused)
 	}
 	sleep := in.newSleep(m, api.Planned, v.Request)

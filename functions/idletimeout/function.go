@@ -1,14 +1,12 @@
-// Package idletimeout puts idle StatefulSets to sleep and wakes them when they are needed. To sleep, a set is scaled to
-// zero. To wake, it gets its previous replica count back. The sets of a group sleep and wake together.
+// Package idletimeout decides when an idle StatefulSet falls asleep, and when it is awake. It writes that into the set's annotations.
+// scale-hooks carries it out: it scales the set to zero and back. The sets of a group sleep and wake together.
 //
-//	in    activity, wake, sleep (for a set or a group); owner.paused; StatefulSets that are not in the requested state; the tick
-//	get   the StatefulSet and the other sets of its group, and their Scalers; list ControllerRevisions; for a set with the record of
-//	      a sleep and without the record of a Scaler: list Scalers; for an activity probe: pods
-//	do    patch StatefulSets: replicas, whenScaled, sleep, last-activity; patch Scaler: paused, replicas; create and delete the
-//	      record of a sleep
+//	in    activity, wake, sleep (for a set or a group); StatefulSets that are not in the requested state; the tick
+//	get   the StatefulSet and the other sets of its group, and the Scalers that their records name; for an activity probe: pods
+//	do    patch StatefulSets: sleep, last-activity
 //	out   sleep.decided, wake.decided, scaled, operation.failed
-//	never puts a set to sleep while any of its inputs is unknown; never moves a time earlier; never scales a set
-//	before pause-owner has the consent of its owner
+//	never puts a set to sleep while any of its inputs is unknown; never moves a time earlier; never decides that a set is stopped before
+//	pause-owner has the consent of its owner
 package idletimeout
 
 import (
@@ -42,8 +40,8 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 }
 
 // Handle is safe to repeat, to reorder and to run concurrently. An event only triggers a reconcile, or reports an activity. An
-// activity can only move the last activity later. If the API server rejects a write permanently, the sleep fails, or the start of the
-// set is tried again later. The other members of the group continue.
+// activity can only move the last activity later. If the API server permanently rejects a write for another member of the group, the rest of
+// the group continues without it.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if namespace, group, ok := events.GroupOf(e); ok {
 		name, err := f.representativeOf(ctx, namespace, group)
@@ -52,10 +50,8 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		}
 		e = events.WithSet(e, events.Ref{Namespace: namespace, Name: name})
 	}
-	signal, answers := signalOf(e, time.Now()), map[string]ProbeResult{}
-	rejected := rejections{sets: map[string]string{}, records: map[string]string{}}
+	signal, answers, rejected := signalOf(e, time.Now()), map[string]ProbeResult{}, map[string]bool{}
 	for {
-		var latest plan.Plan
 		answer, err := f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
 			in, err := f.observe(ctx, ref, signal, answers)
 			if err != nil {
@@ -64,57 +60,15 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			if in.mayStartSleep() {
 				in.Trace = f.apply.Begin(ctx)
 			}
-			in.Rejected, in.RejectedRecords = rejected.sets, rejected.records
-			latest = Decide(in)
-			return latest, nil
+			in.Rejected = rejected
+			return Decide(in), nil
 		})
-		if rejected.add(latest, err) {
-			continue
+		failed := apply.FailedAction(err)
+		if failed == nil || !fault.IsPermanent(err) || rejected[failed.Name] {
+			return answer, err
 		}
-		if answer == nil && err == nil {
-			err = rejected.deletion
-		}
-		return answer, err
+		rejected[failed.Name] = true
 	}
-}
-
-// rejections are the writes of one event that the API server permanently rejected.
-type rejections struct {
-	sets, records map[string]string // Rejected and RejectedRecords of Input
-	// deletion is the error of a rejected deletion of a finished record. No set reports it, so it fails the event at the end.
-	deletion error
-}
-
-// add stores the error of the plan. It returns false if the error is not the rejection of a write, or if a write for the same object
-// was rejected before: then no other decision can follow.
-func (r *rejections) add(p plan.Plan, err error) bool {
-	failed := apply.FailedAction(err)
-	if failed == nil || !fault.IsPermanent(err) {
-		return false
-	}
-	name, isSet := setOf(p)
-	if !isSet {
-		name, r.deletion = failed.Name, err
-	}
-	why := r.sets
-	if failed.Resource == plan.ControllerRevisions && failed.Verb == plan.VerbCreate {
-		why = r.records
-	}
-	if why[name] != "" {
-		return false
-	}
-	why[name] = fault.Text(err)
-	return true
-}
-
-// setOf returns the set that the plan is for. Each plan patches its set, except the deletion of a finished record.
-func setOf(p plan.Plan) (name string, ok bool) {
-	for _, a := range p.Actions {
-		if a.Resource == plan.StatefulSets {
-			return a.Name, true
-		}
-	}
-	return "", false
 }
 
 // signalOf returns the signal that the event carries. A recent event counts as happening now, so one queued event can stand

@@ -10,14 +10,13 @@ import (
 	"drydock.dev/shared/plan"
 )
 
-// newSleep returns the record of a new sleep. It takes over the counts of the previous sleep, and the whenScaled that is not restored yet.
+// newSleep returns the record of a new sleep. It takes over the counts of the previous sleep.
 func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sleep {
 	if m.Sleep == nil {
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
 	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
-	sleep.Starts, sleep.WhenScaled = m.Sleep.Starts, m.Sleep.WhenScaled
-	sleep.StartsLate, sleep.KeepMembers = m.Sleep.StartsLate, m.Sleep.KeepMembers
+	sleep.Starts, sleep.StartsLate, sleep.KeepMembers = m.Sleep.Starts, m.Sleep.StartsLate, m.Sleep.KeepMembers
 	return sleep
 }
 

@@ -18,15 +18,13 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 )
 
 // observe reads the objects that Decide needs, and asks the probes. Answers holds the probe results of this event so far, because
 // each set is asked only once per event.
 func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, answers map[string]ProbeResult) (Input, error) {
-	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]ProbeResult{},
-		Records: map[string][]Record{}}
+	in := Input{Now: time.Now(), Name: ref.Name, Signal: signal, Settings: f.settings, Probes: map[string]ProbeResult{}}
 	set := &appsv1.StatefulSet{}
 	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
 	if err != nil {
@@ -37,15 +35,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, signal Signal, a
 			return in, err
 		}
 	}
-	if in.mayHaveRecords() {
-		if err := f.observeRecords(ctx, ref.Namespace, in.Records); err != nil {
-			return in, err
-		}
-	}
 	if err := f.observeScalers(ctx, &in); err != nil {
-		return in, err
-	}
-	if err := f.observeUnrecordedScalers(ctx, ref.Namespace, &in); err != nil {
 		return in, err
 	}
 	due := in.membersToProbe()
@@ -71,20 +61,6 @@ func (in Input) coversAllProbes(due []idle.Member) bool {
 		asked[m.Set.Name] = ProbeResult{}
 	}
 	return allProbed(asked, in.Group)
-}
-
-// observeRecords adds the records of sleeps to the map, by set.
-func (f *Function) observeRecords(ctx context.Context, namespace string, into map[string][]Record) error {
-	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
-		func(l *appsv1.ControllerRevisionList) {
-			for i := range l.Items {
-				link := api.RevisionLink(&l.Items[i])
-				if link == nil || link.Role != api.RoleSleep {
-					continue
-				}
-				into[link.Set.Name] = append(into[link.Set.Name], Record{Revision: &l.Items[i], Link: link})
-			}
-		})
 }
 
 // observeGroup reads the opted-in sets of the set's group. A set that is not opted in, or has no group, is alone.
@@ -144,54 +120,3 @@ func (f *Function) observeScalers(ctx context.Context, in *Input) error {
 	}
 	return nil
 }
-
-// observeUnrecordedScalers reads the paused Scalers of sets that lost the record of their Scaler during a sleep, for example because an
-// applied manifest removed all annotations. It lists Scalers only if a set has the record of a sleep and none of a Scaler. If the custom
-// resource is not installed, there is no Scaler.
-func (f *Function) observeUnrecordedScalers(ctx context.Context, namespace string, in *Input) error {
-	in.Unrecorded = map[string]*v1alpha1.Scaler{}
-	if !slices.ContainsFunc(in.Group, in.mayHaveUnrecordedScaler) {
-		return nil
-	}
-	scalers := map[string][]*v1alpha1.Scaler{} // by target
-	err := kube.Pages(ctx, f.client, plan.Scalers, namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
-		for i := range l.Items {
-			target := l.Items[i].Spec.Target
-			scalers[target] = append(scalers[target], &l.Items[i])
-		}
-	})
-	if apierrors.IsForbidden(err) { // the Roles may be older than this Drydock, and sets must wake nevertheless
-		f.log.WarnContext(ctx, "cannot list Scalers; apply the current ClusterRoles", "error", err.Error())
-		return nil
-	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	for _, m := range in.Group {
-		scaler := scale.Owner(scalers[m.Set.Name], nil)
-		if !in.mayHaveUnrecordedScaler(m) || scaler == nil || !scaler.Spec.Paused {
-			continue
-		}
-		if in.hasSleptWith(m, scaler) {
-			in.Unrecorded[m.Set.Name] = scaler
-		}
-	}
-	return nil
-}
-
-// hasSleptWith reports whether a sleep of the set may have paused the Scaler.
-func (in Input) hasSleptWith(m idle.Member, scaler *v1alpha1.Scaler) bool {
-	return hasScaledToZero(m.Sleep) && scale.MayBePausedBy(m.Sleep, scaler) ||
-		slices.ContainsFunc(in.Records[m.Set.Name], func(r Record) bool {
-			record, err := api.LoadSleepRecord(r.Revision)
-			return err == nil && scale.MayBePausedBy(&record.Sleep, scaler)
-		})
-}
-
-// mayHaveUnrecordedScaler reports whether the set has the record of a sleep, and no record of a Scaler.
-func (in Input) mayHaveUnrecordedScaler(m idle.Member) bool {
-	return (hasScaledToZero(m.Sleep) || len(in.Records[m.Set.Name]) > 0) && operation.Of(m.Set).Scale == nil
-}
-
-// hasScaledToZero reports whether the sleep is active and has scaled its set to zero.
-func hasScaledToZero(sleep *api.Sleep) bool { return sleep.Active() && sleep.ScaledToZeroAt != nil }

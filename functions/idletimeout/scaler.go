@@ -11,47 +11,19 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
 
-// scale sets the replica count to zero or back. Without a Scaler it adds the count to the patch of the set. With a Scaler it returns
-// a patch of the Scaler instead. With an unrecorded Scaler, a wake-up does both: scale-hooks does not scale the set during the sleep,
-// and a pause that stays would scale the set to zero after it.
-func (in Input) scale(patch *plan.Patch, m idle.Member, to int32) []plan.Action {
-	if scaler := in.Scalers[m.Set.Name]; scaler != nil {
-		return scaleScaler(scaler, to)
-	}
-	now := statefulset.Replicas(m.Set)
-	plan.Set(patch, "/spec/replicas", now, to, fmt.Sprintf("replicas %d to %d", now, to))
-	if scaler := in.Unrecorded[m.Set.Name]; scaler != nil && to > 0 {
-		return scaleScaler(scaler, to)
-	}
-	return nil
-}
-
-// scaleScaler returns a patch of the Scaler: spec.paused, and spec.replicas if that is 0 at a wake-up.
-func scaleScaler(scaler *v1alpha1.Scaler, to int32) []plan.Action {
-	change := plan.PatchOf(plan.Scalers, scaler)
-	if paused := to == 0; scaler.Spec.Paused != paused {
-		change.Replace("/spec/paused", paused, fmt.Sprintf("paused = %t", paused))
-	}
-	if to > 0 && ptr.Deref(scaler.Spec.Replicas, 0) == 0 {
-		change.Replace("/spec/replicas", to, fmt.Sprintf("replicas = %d", to))
-	}
-	return change.Actions()
-}
-
-// isScalerPaused reports whether the set has a paused Scaler.
+// isScalerPaused reports whether a user keeps the set at zero by its Scaler.
 func (in Input) isScalerPaused(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
-	return scaler != nil && scaler.Spec.Paused || in.Unrecorded[m.Set.Name] != nil
+	return scaler != nil && scaler.Spec.Paused
 }
 
-// scalerStartsSet reports whether the set's Scaler starts members without another write.
+// scalerStartsSet reports whether the set's Scaler starts members without another write of a user.
 func (in Input) scalerStartsSet(m idle.Member) bool {
 	scaler := in.Scalers[m.Set.Name]
-	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Spec.Replicas, 0) > 0
+	return scaler != nil && !scaler.Spec.Paused && ptr.Deref(scaler.Requested(), m.Sleep.Replicas) > 0
 }
 
 // scalingRuns reports whether a scaling by the set's Scaler is active, and its deadline or that of the wake-up has not passed. A scaling to
@@ -66,10 +38,13 @@ func (in Input) scalingRuns(m idle.Member) bool {
 	return inTime || !operation.Overdue(m.Sleep, in.Now)
 }
 
-// hasLostScaler reports whether the set's Scaler was deleted before it started any members. scale-hooks then leaves the set at zero.
-func (in Input) hasLostScaler(m idle.Member) bool {
+// failedStop returns the failed scaling that should have stopped the set for its present sleep, or nil.
+func failedStop(m idle.Member) *api.Scale {
 	record := operation.Of(m.Set).Scale
-	return record != nil && record.Paused && in.Scalers[m.Set.Name] == nil
+	if record != nil && record.Phase == api.Failed && record.Paused && record.Target == 0 && !record.Started.Before(&m.Sleep.Started) {
+		return record
+	}
+	return nil
 }
 
 // scalerFailedToStart reports whether the set's Scaler failed to start members in this wake-up.
@@ -87,7 +62,7 @@ func (in Input) hookDeadlines(m idle.Member) time.Duration {
 	return scaler.Spec.Deadlines.Pre.Or(v1alpha1.DefaultHookDeadline) + scaler.Spec.Deadlines.Post.Or(v1alpha1.DefaultHookDeadline)
 }
 
-// replicasWriter names the client that last wrote the replicas.
+// replicasWriter names the client that last wrote the replicas. It is for people only.
 func replicasWriter(set *appsv1.StatefulSet) string {
 	if manager := statefulset.ReplicasManager(set); manager != "" {
 		return fmt.Sprintf("field manager %q", manager)

@@ -17,7 +17,7 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 	sleep := m.Sleep
 	if sleep.Phase != api.Waking {
 		ends := v.Awake || operation.Aborted(m.Set)
-		untouched := sleep.ScaledToZeroAt == nil && !sleep.OwnerStops && (sleep.Phase == api.Stopping || ends)
+		untouched := !m.Stop.Of(sleep) && !sleep.OwnerStops && sleep.Phase != api.Asleep && (sleep.Phase == api.Stopping || ends)
 		switch {
 		case untouched && statefulset.Replicas(m.Set) == 0: // another client scaled the set to zero first, and is responsible for its wake-up
 			return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")

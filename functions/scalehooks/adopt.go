@@ -5,10 +5,10 @@ import (
 	"drydock.dev/shared/scale"
 )
 
-// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not during a pause, and not with
+// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not while the set is held, and not with
 // a fixed count.
 func (w work) adoptsLiveCount() bool {
-	return w.acceptsOtherClients() && !w.scaler.Spec.Paused
+	return w.acceptsOtherClients() && !w.held()
 }
 
 // acceptsOtherClients reports whether the conflict policy is adopt. A fixed count overrides the policy.

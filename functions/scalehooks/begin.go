@@ -12,9 +12,6 @@ import (
 
 // beginScaling stores the record of a new scaling before anything else changes. The target does not change until the scaling ends.
 func (w work) beginScaling(target int32) plan.Plan {
-	if target == 0 && w.scaler.Spec.Paused && w.pauseDeletesClaims() {
-		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.pauseDeletesClaimsMessage()})
-	}
 	if err := w.validateHooks(); err != nil {
 		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}

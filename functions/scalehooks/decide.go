@@ -2,10 +2,12 @@ package scalehooks
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -21,7 +23,7 @@ func Decide(in Input) plan.Plan {
 	if err != nil {
 		return in.reportUnreadableRecord(err)
 	}
-	w := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record)}
+	w := work{Input: in, record: record, scaler: scale.Owner(in.Scalers, record), stop: api.LoadStop(in.Set)}
 	// first: a paused Scaler loses its autoscaler even if its scaling waits or has failed
 	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
@@ -38,22 +40,21 @@ func Decide(in Input) plan.Plan {
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !statefulset.Managed(in.Set):
 		return w.decideNotOptedIn()
+	case record == nil && w.mayRestoreStop():
+		return w.tidyStop(members.NoStep)
 	case record != nil && record.Set.UID != in.Set.UID:
 		return w.renewRecord()
 	case taken && record.Active():
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.advance()
+	case w.rejects(api.CleaningUp) && members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry) == members.EndStop:
+		return w.endStop()
 	case w.Rejected != "": // no scaling is active that could fail
 		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
 		return w.report(&problem{reason: api.InProgress, message: "another operation is active on the StatefulSet. The Scaler waits " +
 			"until it ends", temporary: true})
-	case record == nil && w.hasLostPausedCount():
-		return w.report(&problem{reason: api.RequestInvalid, message: fmt.Sprintf("the Scaler is paused without spec.replicas, and StatefulSet "+
-			"%s has lost its record, so nothing says how many members come back after the pause. Set spec.replicas to that count", w.Name)})
-	case w.isPauseLeft():
-		return w.endLeftPause()
 	case record == nil || taken:
 		return w.takeOver()
 	case w.deviatesFromFixedCount():
@@ -79,6 +80,9 @@ func (in Input) decideWithoutSet() plan.Plan {
 	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
 	}
+	if p := in.deleteRecords(); p.Kind == plan.KindDo && in.Set == nil {
+		return p
+	}
 	if w.scaler == nil {
 		return plan.Noop(api.SetGone)
 	}
@@ -100,27 +104,18 @@ func (in Input) reportUnreadableRecord(err error) plan.Plan {
 	return p
 }
 
-// decideWithoutScaler handles a set whose Scaler was deleted. The set keeps its count and loses its record. A paused set keeps the record
-// until it has members again: the record has the count that a visit starts.
+// decideWithoutScaler handles a set without a Scaler. If its Scaler was deleted, the set keeps its count and loses its record.
 func (w work) decideWithoutScaler() plan.Plan {
-	if p := w.deleteFinishedHooks(nil); p.Kind == plan.KindDo || w.record == nil {
-		return p // the record is removed last, because the sweep finds the set by its record
-	}
-	if w.record.Paused && statefulset.Replicas(w.Set) == 0 {
-		if w.record.Active() { // an active record would block every other operation of the set
-			next := w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling")
-			next.Adopts, next.Scaler.UID = true, ""
-			return w.endScaling(next)
+	if w.record != nil {
+		if p := w.deleteFinishedHooks(nil); p.Kind == plan.KindDo {
+			return p // the record is removed last, because the sweep finds the set by its record
 		}
-		if w.record.Adopts && w.record.Scaler.UID == "" {
-			return plan.Noop(api.SetPaused)
-		}
-		next := w.record.Clone()
-		next.Adopts, next.Scaler.UID = true, "" // the admission policies then let every client scale the set
-		next.Reason, next.Message = api.ScalerGone, "the Scaler was deleted while it was paused"
-		return plan.Do(api.ScalerGone, operation.Store(w.Set, next).Actions()...)
+		return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 	}
-	return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
+	if p := w.keepStop(); p.Kind == plan.KindDo {
+		return p
+	}
+	return w.deleteFinishedHooks(nil)
 }
 
 // decideNotOptedIn handles a set without the opt-in label. Its active scaling fails.
@@ -133,20 +128,23 @@ func (w work) decideNotOptedIn() plan.Plan {
 	if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
 		return p
 	}
+	if p := w.keepStop(); p.Kind == plan.KindDo {
+		return p
+	}
 	return w.report(&problem{reason: api.NotManaged, message: message})
 }
 
 // takeOver stores the first record of the Scaler for the set, with the count that the set has.
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
+	if stored, _ := w.storedStop(); stored != nil && w.scaler.Requested() == nil && stored.Replicas > live {
+		return w.setRequestedCount(stored.Replicas) // a manifest with another count has replaced the set during a pause
+	}
 	next := w.newRecord(api.Succeeded, live, live)
 	// A set at zero may be paused or asleep, and a set that was replaced may have lost the record of its pause. If the Scaler requests
 	// members, the set counts as paused: the pre hook has not drained them.
 	requested := ptr.Deref(w.scaler.Requested(), 0)
-	next.Paused = next.Paused || w.scaler.Spec.Paused || live == 0 && requested > 0
-	if next.Paused {
-		next.PausedCount = max(requested, live, w.pausedCount())
-	}
+	next.Paused = next.Paused || w.held() || live == 0 && requested > 0
 	next.Reason, next.Message = api.ScalerReady, fmt.Sprintf("Scaler %s scales the StatefulSet", w.scaler.Name)
 	// no operation runs under this id; it must differ from the previous one
 	next.Operation = api.OperationID(w.Set.UID, string(api.ScalerReady), next.Attempt)
@@ -156,13 +154,14 @@ func (w work) takeOver() plan.Plan {
 		warnings = append(warnings, w.warn(api.TargetReplaced, "StatefulSet %s was created again (UID %s, before %s). Scaler %s scales "+
 			"the new one", w.Name, w.Set.UID, previous.UID, w.scaler.Name))
 	}
-	return w.storeRecord(api.ScalerReady, next, warnings...)
-}
-
-// hasLostPausedCount reports whether the Scaler has scaled the set before, and no manifest or record has the count after the pause. The
-// live count may be the default of a manifest that has replaced the set.
-func (w work) hasLostPausedCount() bool {
-	return w.scaler.Spec.Paused && w.scaler.Status.Target != nil && w.scaler.Requested() == nil
+	if live > 0 || !next.Paused || w.stop.Pending() {
+		return w.storeRecord(api.ScalerReady, next, warnings...)
+	}
+	stop := w.nextStop(next.Operation, api.KindScale)
+	stop.Replicas, stop.StoppedAt = requested, operation.Moment(w.Now)
+	patch := operation.Store(w.Set, next).Annotate(api.StopAnnotation, stop.Encode())
+	w.record, w.stop = next, stop
+	return plan.Do(api.ScalerReady, slices.Concat(patch.Actions(), warnings, w.statuses(nil))...)
 }
 
 // renewRecord stores the record with the UID of the set, which a resize has created again. The admission policies let every client scale a
@@ -175,17 +174,25 @@ func (w work) renewRecord() plan.Plan {
 
 // decideIdle handles a set without an active scaling.
 func (w work) decideIdle() plan.Plan {
-	live, wanted := statefulset.Replicas(w.Set), w.scaler.Wanted()
+	live, wanted := statefulset.Replicas(w.Set), w.wanted()
+	step := members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
+	if p := w.tidyStop(step); p.Kind == plan.KindDo {
+		return p
+	}
 	switch {
 	case w.scaler.Spec.Mode.Unreadable():
 		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read. Check the quantities in its metrics; " +
 			"1e1.5, for example, is invalid"})
-	case wanted == nil && live == 0 && w.record.Paused: // a manifest without spec.replicas has replaced the Scaler during a pause
-		return w.setRequestedCount(w.record.PausedCount)
+	case wanted == nil && w.pausedCount() > 0: // a manifest without spec.replicas has replaced the Scaler during a pause
+		return w.setRequestedCount(w.pausedCount())
 	case wanted == nil:
 		return w.setRequestedCount(live)
+	case step == members.StartPods && (w.scaler.Spec.Paused || *wanted == 0): // the sleep is over, and the set stays at zero for its Scaler
+		next := w.stop.Clone()
+		next.Kind, next.Operation = api.KindScale, w.record.Operation
+		return plan.Do(api.SetPaused, w.storeStop(next).Actions()...)
 	case w.losesPausedMembers(*wanted):
-		return w.beginScaling(w.record.PausedCount)
+		return w.beginScaling(w.pausedCount())
 	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
 	case live != w.record.Target && w.adoptsLiveCount():
@@ -197,9 +204,9 @@ func (w work) decideIdle() plan.Plan {
 		return w.revertCount(w.record.Target)
 	case live != *wanted:
 		return w.beginScaling(*wanted)
-	case w.record.Paused && live > 0 && !w.scaler.Spec.Paused: // the pause has ended before it stopped the members
+	case w.record.Paused && live > 0 && !w.held(): // the pause has ended before it stopped the members
 		next := w.record.Clone()
-		next.Paused, next.PausedCount = false, 0
+		next.Paused = false
 		return w.storeRecord(api.StatusUpdated, next)
 	case w.record.Adopts != w.acceptsOtherClients():
 		next := w.record.Clone()

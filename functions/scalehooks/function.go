@@ -1,14 +1,15 @@
-// Package scalehooks scales StatefulSets that have a Scaler, in stages: the pre hook, the change of the count, the post hook. It keeps the
+// Package scalehooks is the only writer of a StatefulSet's replicas and of whenScaled: 0 while a sleep or a paused Scaler holds the set,
+// else what is requested. A set with a Scaler is scaled in stages: the pre hook, the change of the count, the post hook. It also keeps the
 // ledger of the pods of each StatefulSet with a cleanup template.
 //
-//	in    StatefulSet, Scaler and hook Job changes; scale.hook.completed and .failed; retry; the tick
+//	in    StatefulSet, Scaler and hook Job changes; owner.paused and wake.decided; scale.hook.completed and .failed; retry; the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
-//	      namespace; list the Job of the current hook by its name, and pods of a failed hook Job; for a set that was scaled down with a
-//	      cleanup template, list ControllerRevisions
-//	do    patch StatefulSet: scale, members, replicas; create and delete hook Jobs; patch Scaler: status, replicas, retry, the end of a
-//	      pause; create, patch and delete the Scaler's HorizontalPodAutoscaler
+//	      namespace; list the Job of the current hook by its name, and pods of a failed hook Job; for a set that is stopped, or was scaled
+//	      down with a cleanup template, list ControllerRevisions
+//	do    patch StatefulSet: replicas, whenScaled, stop, scale, members; create and delete the record of a stop and hook Jobs; patch Scaler:
+//	      status, replicas, retry; create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
-//	never changes the count before the Scaler's pre hook has succeeded
+//	never changes the count before the Scaler's pre hook has succeeded; never writes spec.paused of a Scaler
 package scalehooks
 
 import (
@@ -73,13 +74,15 @@ type handling struct {
 	autoscalerWrites    int        // how many plans in a row have written autoscalers
 	autoscalerError     string     // why a write of an autoscaler failed; empty if none did
 	firstRejection      error      // the first rejected write
+	rejectedPlan        api.Reason // the reason of the plan with that write
 	autoscalerRejected  bool       // the first rejected write concerned an autoscaler
 }
 
 // nextStep observes the set and decides on the next step. rejected is the error of the previous step's write that the API server rejected.
 func (h *handling) nextStep(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
 	if rejected != nil && h.firstRejection == nil {
-		h.firstRejection, h.autoscalerRejected = rejected, h.lastReason == api.AutoscalerKept
+		h.firstRejection, h.rejectedPlan = rejected, h.lastReason
+		h.autoscalerRejected = h.lastReason == api.AutoscalerKept
 	}
 	if h.autoscalerRejected {
 		return plan.Plan{}, rejected // the rejection does not concern the scaling
@@ -91,6 +94,7 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, rejected error)
 	in.Retry, in.Answer, in.Key, in.AutoscalerError = h.retry, h.answer, rand.Text(), h.autoscalerError
 	if !h.rejectionHandled { // the rejection counts once: the steps after it, such as the onFailure hook, were not rejected
 		in.Rejected, in.Forbidden = fault.Text(rejected), apierrors.IsForbidden(rejected)
+		in.RejectedPlan = h.rejectedPlan
 	}
 	in.RetryNotRemovable = scalerChangeRefused(rejected)
 	if in.RefusedStatusOf = scalerOfRefusedStatus(rejected); in.RefusedStatusOf != "" && !h.statusRefusalLogged {

@@ -38,8 +38,12 @@ type Input struct {
 	HookPods []*corev1.Pod
 	// Kills has the Events about the ends of HookPods whose success they decide, and says why HookPods may be incomplete.
 	Kills podend.Kills
+	// Records are the records of stops of sets with this name. They are read if the set is at zero, has a Stop or is gone.
+	Records []Record
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
 	Rejected string
+	// RejectedPlan is the reason of the plan with that write.
+	RejectedPlan api.Reason
 	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.
 	Forbidden bool
 	// RefusedStatusOf is the name of the Scaler whose status the API server rejected during this event; empty if it did not.

@@ -48,6 +48,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err := f.observeMembers(ctx, &in); err != nil {
 		return in, err
 	}
+	if err := f.observeRecords(ctx, &in, ref.Operation); err != nil {
+		return in, err
+	}
 	if err := f.observeAutoscalers(ctx, &in); err != nil {
 		return in, err
 	}
@@ -160,11 +163,33 @@ func (f *Function) observeMembers(ctx context.Context, in *Input) error {
 	if !members.Orders(in.Set) {
 		return nil
 	}
-	return kube.Pages(ctx, f.client, plan.ControllerRevisions, in.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+	return f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {
+		in.Members.Held = in.Members.Held || link.Set.Name == in.Name
+	})
+}
+
+// observeRecords reads the records of stops, if the set may have one. A set that runs without a Stop has none, or one that the sweep finds:
+// its event names the operation.
+func (f *Function) observeRecords(ctx context.Context, in *Input, operation string) error {
+	if set := in.Set; operation == "" && set != nil && statefulset.Replicas(set) > 0 && api.LoadStop(set) == nil &&
+		members.HoldingSleep(set) == nil {
+		return nil
+	}
+	return f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {
+		if link.Role == api.RoleStop && link.Set.Name == in.Name {
+			in.Records = append(in.Records, Record{Revision: revision, Link: link})
+		}
+	})
+}
+
+// listRevisions calls use with each ControllerRevision of an operation in the namespace.
+func (f *Function) listRevisions(ctx context.Context, namespace string, use func(*appsv1.ControllerRevision, *api.Link)) error {
+	return kube.Pages(ctx, f.client, plan.ControllerRevisions, namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
 		func(l *appsv1.ControllerRevisionList) {
 			for i := range l.Items {
-				link := api.RevisionLink(&l.Items[i])
-				in.Members.Held = in.Members.Held || link != nil && link.Set.Name == in.Name
+				if link := api.RevisionLink(&l.Items[i]); link != nil {
+					use(&l.Items[i], link)
+				}
 			}
 		})
 }

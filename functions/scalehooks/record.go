@@ -18,34 +18,31 @@ func (w work) newRecord(phase api.Phase, previous, target int32) *api.Scale {
 		Scaler: api.ScalerRef{Name: w.scaler.Name, UID: w.scaler.UID}, Previous: previous, Target: target, Start: statefulset.Start(w.Set),
 	}
 	next.Adopts = w.acceptsOtherClients()
-	next.Paused = target == 0 && w.scaler.Spec.Paused
+	next.Paused = target == 0 && w.held()
 	if w.record != nil {
 		next.Attempt, next.Reverts = w.record.Attempt+1, w.record.Reverts
 		// A pause lasts until the count rises: a scale-up that fails before that has started no member, and zero members that are still
 		// requested after the pause have not been drained.
 		next.Paused = next.Paused || w.record.Paused && (target > previous || target == 0 && statefulset.Replicas(w.Set) == 0)
 	}
-	if next.Paused {
-		next.PausedCount = max(previous, w.pausedCount())
-	}
 	// If a user removes the record, attempts count from 1 again. The time then keeps the operation ids different.
 	next.Operation = api.OperationID(w.Set.UID, fmt.Sprintf("%s to %d at %d", api.KindScale, target, next.Started.Unix()), next.Attempt)
 	return next
 }
 
-// pausedCount returns the count before the pause, or 0.
+// pausedCount returns the count before the stop that lasts, or 0.
 func (w work) pausedCount() int32 {
-	if w.record == nil || !w.record.Paused {
+	if !w.stop.Pending() {
 		return 0
 	}
-	return w.record.PausedCount
+	return w.stop.Replicas
 }
 
-// losesPausedMembers reports whether a change to the count would remove members that the pause has stopped. The pre hook has not drained
-// them, because it was told that they come back. So they start first, and the hook runs before they are removed. A set that stays at zero
-// removes none: its record stays paused.
+// losesPausedMembers reports whether a change to the count would remove members that a pause or a sleep has stopped. The pre hook has not
+// drained them, because it was told that they come back. So they start first, and the hook runs before they are removed. A set that stays at
+// zero removes none: its record stays paused.
 func (w work) losesPausedMembers(count int32) bool {
-	pauseEnds := count > 0 || statefulset.Replicas(w.Set) > 0 && !w.scaler.Spec.Paused
+	pauseEnds := count > 0 || statefulset.Replicas(w.Set) > 0 && !w.held()
 	return w.hasPreHook() && pauseEnds && count < w.pausedCount()
 }
 

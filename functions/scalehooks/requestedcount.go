@@ -19,7 +19,7 @@ func (w work) deviatesFromFixedCount() bool {
 func (w work) restoreFixedCount() plan.Plan {
 	fixed, requested := *scale.Fixed(w.scaler), w.scaler.Spec.Replicas
 	var warnings []plan.Action
-	if requested != nil && *requested != w.record.Target && !w.scaler.Spec.Paused {
+	if requested != nil && *requested != w.record.Target && !w.held() {
 		warnings = append(warnings, w.warn(api.CountFixed, "another client has requested %d members, but Scaler %s has the fixed count "+
 			"%d. "+
 			"Change spec.mode of the Scaler instead", *requested, w.scaler.Name, fixed))

@@ -37,22 +37,24 @@ func (w work) decideFailed() plan.Plan {
 
 // wantedAfterFailure returns the count for the next scaling. A manifest without spec.replicas may have replaced the Scaler.
 func (w work) wantedAfterFailure() int32 {
-	wanted := ptr.Deref(w.scaler.Wanted(), w.record.Target)
+	wanted := ptr.Deref(w.wanted(), w.record.Target)
 	if w.pauseHasEnded() {
-		wanted = ptr.Deref(w.scaler.Wanted(), w.record.PausedCount)
+		wanted = ptr.Deref(w.wanted(), w.countBeforePause())
 	}
 	if w.losesPausedMembers(wanted) {
-		return w.record.PausedCount
+		return w.pausedCount()
 	}
 	return wanted
 }
 
-// pauseHasEnded reports whether the failed scaling was a pause, and the Scaler is no longer paused. The members then start again, as after
-// a successful pause. idle-timeout wakes a set this way.
+// pauseHasEnded reports whether the failed scaling was a stop, and nothing holds the set any more. The members then start again, as after a
+// stop that succeeded.
 func (w work) pauseHasEnded() bool {
-	return w.record.Paused && w.record.Target == 0 && !w.scaler.Spec.Paused &&
-		ptr.Deref(w.scaler.Spec.Replicas, w.record.PausedCount) > 0
+	return w.record.Paused && w.record.Target == 0 && !w.held() && ptr.Deref(w.scaler.Spec.Replicas, w.countBeforePause()) > 0
 }
+
+// countBeforePause returns the count before the stop of the failed scaling, which may not have stopped anything.
+func (w work) countBeforePause() int32 { return max(w.pausedCount(), w.record.Previous) }
 
 // canFailIn reports whether a scaling can fail in the phase. A record written by another client may name any phase.
 func canFailIn(phase api.Phase) bool {

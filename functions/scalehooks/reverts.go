@@ -23,9 +23,6 @@ const (
 // revertCount restores the count after another client has changed it.
 func (w work) revertCount(count int32) plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	if count == 0 && w.record.Paused && w.pauseDeletesClaims() {
-		return w.report(&problem{reason: api.PauseDeletesClaims, message: w.pauseDeletesClaimsMessage()})
-	}
 	if contested(w.record.Reverts, w.Now) {
 		return w.reportContest(count)
 	}

@@ -2,10 +2,12 @@ package scalehooks
 
 import (
 	"fmt"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -32,9 +34,6 @@ func (w work) advance() plan.Plan {
 		if w.adoptsLiveCount() || live > expected && w.hasPreHook() { // an added member may have data by now, so it must be drained
 			return w.failScaling(api.StartedByOthers, fmt.Sprintf("another client has scaled the StatefulSet from %d to %d",
 				expected, live))
-		}
-		if expected == 0 && w.record.Paused && w.pauseDeletesClaims() { // a revert would delete claims, and the wait would never end
-			return w.failScaling(api.PauseDeletesClaims, w.pauseDeletesClaimsMessage())
 		}
 		return w.revertCount(expected)
 	}
@@ -90,16 +89,23 @@ func (w work) expectedCount() int32 {
 func (w work) changeCount() plan.Plan {
 	next := w.enterPhase(w.record, api.Scaling)
 	next.Reason, next.Message = api.CountChanged, fmt.Sprintf("spec.replicas of the StatefulSet was set to %d", next.Target)
-	if next.Paused && next.Target == 0 && w.pauseDeletesClaims() {
-		return w.failScaling(api.PauseDeletesClaims, w.pauseDeletesClaimsMessage())
-	}
 	if next.Target > 0 { // a pause ends when its members start again
-		next.Paused, next.PausedCount = false, 0
+		next.Paused = false
 	}
-	patch := plan.Set(operation.Store(w.Set, next), replicasPath, statefulset.Replicas(w.Set), next.Target,
-		fmt.Sprintf("replicas = %d", next.Target))
+	patch, before := operation.Store(w.Set, next), []plan.Action(nil)
+	switch sleep := members.HoldingSleep(w.Set); {
+	case next.Paused && sleep != nil:
+		before = w.beginStop(patch, w.nextStop(sleep.Operation, api.KindSleep))
+	case next.Paused:
+		before = w.beginStop(patch, w.nextStop(next.Operation, api.KindScale))
+	default:
+		if w.stop.Pending() {
+			patch.Annotate(api.StopAnnotation, w.started(w.stop).Encode())
+		}
+		w.setCount(patch, next.Target)
+	}
 	w.record = next
-	return plan.Do(api.CountChanged, append(patch.Actions(), w.statuses(nil)...)...)
+	return plan.Do(api.CountChanged, slices.Concat(before, patch.Actions(), w.statuses(nil))...)
 }
 
 // awaitMembers waits until the StatefulSet controller has observed the new count, and that many members exist and are ready.

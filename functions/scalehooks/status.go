@@ -12,6 +12,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -59,7 +60,7 @@ func (w work) statusOfSecondScaler(s *v1alpha1.Scaler) *v1alpha1.ScalerStatus {
 	next := s.Status.DeepCopy()
 	next.ObservedGeneration, next.Stage, next.Failed = s.Generation, v1alpha1.StageIdle, nil
 	setConditions(w.Input, s, next, &problem{reason: api.TargetTaken,
-		message: fmt.Sprintf("Scaler %s already scales StatefulSet %s. Delete one of the two Scalers", w.scaler.Name, w.Name)}, nil)
+		message: fmt.Sprintf("Scaler %s already scales StatefulSet %s. Delete one of the two Scalers", w.scaler.Name, w.Name)}, nil, nil)
 	return next
 }
 
@@ -84,7 +85,7 @@ func (w work) status(why *problem) *v1alpha1.ScalerStatus {
 	if next.Stage != w.scaler.Status.Stage {
 		next.LastTransitionTime = operation.Moment(w.Now)
 	}
-	setConditions(w.Input, w.scaler, next, why, w.record)
+	setConditions(w.Input, w.scaler, next, why, w.record, w.wantedNow())
 	return next
 }
 
@@ -107,8 +108,9 @@ func (w work) addToHistory(next *v1alpha1.ScalerStatus) {
 	}
 }
 
-// setConditions sets the conditions Healthy, Failed and Progressing in the status.
-func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale) {
+// setConditions sets the conditions Healthy, Failed and Progressing in the status. Wanted is the count that the set must have now, or nil.
+func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, why *problem, record *api.Scale,
+	wanted *int32) {
 	set := func(kind string, met bool, reason api.Reason, message string) {
 		value := metav1.ConditionFalse
 		if met {
@@ -133,14 +135,17 @@ func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, 
 		set(v1alpha1.ConditionFailed, false, api.ScalerReady, "the latest scaling has not failed")
 	}
 	// A scaling that has yet to begin counts as Progressing: a client that waits for Progressing=False must wait for it, too.
-	pending := !failed && in.Set != nil && s.Wanted() != nil && *s.Wanted() != statefulset.Replicas(in.Set)
+	pending := !failed && in.Set != nil && wanted != nil && *wanted != statefulset.Replicas(in.Set)
 	switch {
 	case record.Active():
 		set(v1alpha1.ConditionProgressing, true, record.Reason, record.Message)
 	case why != nil:
 		set(v1alpha1.ConditionProgressing, why.temporary && pending, why.reason, why.message)
 	case pending:
-		set(v1alpha1.ConditionProgressing, true, api.ScalingStarted, fmt.Sprintf("%d members are requested", *s.Wanted()))
+		set(v1alpha1.ConditionProgressing, true, api.ScalingStarted, fmt.Sprintf("%d members are requested", *wanted))
+	case in.Set != nil && members.HoldingSleep(in.Set) != nil:
+		set(v1alpha1.ConditionProgressing, false, api.StaysAsleep, fmt.Sprintf("asleep. %d members start again when they are needed",
+			ptr.Deref(s.Spec.Replicas, 0)))
 	case record != nil && record.Paused && record.Phase == api.Succeeded:
 		set(v1alpha1.ConditionProgressing, false, api.SetPaused, fmt.Sprintf("paused. Set spec.paused to false to start %d members "+
 			"again", ptr.Deref(s.Spec.Replicas, 0)))

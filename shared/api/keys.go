@@ -197,6 +197,9 @@ const (
 	// LedgerAnnotation on a StatefulSet says which pods it has, running or stopped, and which are to be removed with their claims.
 	LedgerAnnotation = Prefix + "members"
 
+	// StopAnnotation on a StatefulSet says that its pods are stopped for its sleep, or because its Scaler is paused, and how many come back.
+	StopAnnotation = Prefix + "stop"
+
 	// ScaleAnnotation on a StatefulSet is the record of its latest scaling by a Scaler. Without an active scaling it names the Scaler of
 	// the set and the count that the Scaler last observed.
 	ScaleAnnotation = Prefix + "scale"

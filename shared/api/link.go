@@ -27,7 +27,7 @@ const (
 	RoleOldVolume Role = "old-volume" // an old volume during its retention
 	RoleReturning Role = "returning"  // an old volume that a rollback restores; it is never deleted
 	RoleForeign   Role = "foreign"    // a volume with data of others that was provisioned for a copy; it is never deleted
-	RoleSleep     Role = "sleep"      // the ControllerRevision that records the former count of a sleeping set
+	RoleStop      Role = "stop"       // the ControllerRevision that records the former count of a set that scale-hooks has stopped
 	RoleCleaner   Role = "cleaner"    // the Pod that cleans up an ordinal
 	RoleOwner     Role = "owner"      // the ControllerRevision that records which custom resource is paused
 )
@@ -90,8 +90,8 @@ func RevisionLink(revision *appsv1.ControllerRevision) *Link {
 	switch link.Role {
 	case RoleJournal:
 		named = revision.Name == JournalName(link.Operation)
-	case RoleSleep:
-		named = revision.Name == SleepRecordName(link.Operation)
+	case RoleStop:
+		named = revision.Name == StopRecordName(link.Operation)
 	case RoleOwner:
 		named = isOwnerRecordName(link.Operation, revision.Name)
 	}
@@ -129,25 +129,6 @@ func LoadJournal(revision *appsv1.ControllerRevision) (*Journal, error) {
 		return nil, err
 	}
 	return journal, nil
-}
-
-// SleepRecord is the durable record of a sleep outside of the StatefulSet, like Journal for a resize.
-type SleepRecord struct {
-	Version int `json:"version"`
-	// Sleep is the record at the time when the set was scaled to zero.
-	Sleep Sleep `json:"sleep"`
-}
-
-// Encode returns the record as JSON.
-func (r SleepRecord) Encode() []byte { return []byte(mustJSON(r)) }
-
-// LoadSleepRecord returns the record of a sleep in the ControllerRevision.
-func LoadSleepRecord(revision *appsv1.ControllerRevision) (*SleepRecord, error) {
-	record := &SleepRecord{}
-	if err := loadRevision(revision, record, &record.Version, &record.Sleep.Header); err != nil {
-		return nil, err
-	}
-	return record, nil
 }
 
 // loadRevision decodes the data of a ControllerRevision into a document with this version and header.

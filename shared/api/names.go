@@ -36,8 +36,8 @@ func GrowthRequest(growTo string) string { return "grow to " + growTo }
 // JournalName returns the name of the operation's ControllerRevision.
 func JournalName(operation string) string { return "drydock-" + operation }
 
-// SleepRecordName returns the name of the ControllerRevision that records the sleep.
-func SleepRecordName(operation string) string { return JournalName(operation) + "-sleep" }
+// StopRecordName returns the name of the ControllerRevision that records the stop.
+func StopRecordName(operation string) string { return JournalName(operation) + "-stop" }
 
 // OwnerRecordName returns the name of the ControllerRevision which records that the operation pauses the owner with the UID.
 func OwnerRecordName(operation string, owner types.UID) string {

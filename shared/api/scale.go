@@ -10,7 +10,7 @@ import (
 // Scale is the record of a set's latest scaling by a Scaler. Its request is the target count.
 type Scale struct {
 	Header
-	// Scaler is the custom resource that scales the set. Its UID is empty if it was deleted while the set had no members.
+	// Scaler is the custom resource that scales the set.
 	Scaler ScalerRef `json:"scaler"`
 	// Previous is the count before the scaling, Target the count after it. Between two scalings both are the present count.
 	Previous int32 `json:"previous"`
@@ -21,10 +21,8 @@ type Scale struct {
 	HookMade bool `json:"hookMade,omitempty"`
 	// Reverts are the recent counts of other clients that were reverted, or nil.
 	Reverts *Reverts `json:"reverts,omitempty"`
-	// Paused is true if the set has no members because its Scaler is paused. The members will come back.
+	// Paused is true if the scaling stops the pods because the set sleeps or its Scaler is paused. They come back. Stop has their count.
 	Paused bool `json:"paused,omitempty"`
-	// PausedCount is the count before the pause, while Paused is true. It is 0 if it is not known.
-	PausedCount int32 `json:"pausedCount,omitempty"`
 	// Adopts is true if the Scaler takes over another client's count, so that no policy has to refuse it.
 	Adopts bool `json:"adopts,omitempty"`
 	// HookRequests has the requests to a user's function for the hook of the present phase, or nil.

@@ -15,8 +15,6 @@ type Sleep struct {
 	Header
 	// Replicas is the former count, which the set gets back when it wakes.
 	Replicas int32 `json:"replicas"`
-	// WhenScaled is the former claim retention policy, if the sleep had to change it.
-	WhenScaled appsv1.PersistentVolumeClaimRetentionPolicyType `json:"whenScaled,omitempty"`
 	// OwnerStops is true when the owner's operator, not Drydock, scales the set to zero and back.
 	OwnerStops bool `json:"ownerStops,omitempty"`
 	// StoppedOwner is the UID of that owner. If it is above the set's controller, its operator may stop the sets of other controllers, too.
@@ -25,8 +23,6 @@ type Sleep struct {
 	Probes bool `json:"probes,omitempty"`
 	// Step is how far the present phase has come, if that is not visible on the objects. Decisions read it; the reason is for people.
 	Step SleepStep `json:"step,omitempty"`
-	// ScaledToZeroAt is when Drydock last scaled the set to zero for this sleep, nil before.
-	ScaledToZeroAt *metav1.Time `json:"stopping,omitempty"`
 	// PodsGoneAt is when the last pod of the set was gone.
 	PodsGoneAt *metav1.Time `json:"quiesced,omitempty"`
 	// WakingAt is when the set began to wake. It is nil before, and for a record that began with the wake-up.
@@ -48,15 +44,11 @@ type Sleep struct {
 // SleepStep is a part of a sleep's phase.
 type SleepStep string
 
-// The steps of a stop, of a wake-up and of a refusal.
+// The steps of a wake-up and of a refusal.
 const (
-	// StoppedAgain: the set was scaled to zero a second time, because its operator was late.
-	StoppedAgain SleepStep = "StoppedAgain"
 	// AwaitsDependency: the set is at zero until the sets that it depends on are ready.
 	AwaitsDependency SleepStep = "AwaitsDependency"
-	// AwaitsRetry: the set is at zero, because the API server rejected its replicas. The deadline is the time of the next try.
-	AwaitsRetry SleepStep = "AwaitsRetry"
-	// StartedForOwner: Drydock restored the replicas, because the operator that stopped the set did not.
+	// StartedForOwner: Drydock restores the replicas, because the operator that stopped the set has not.
 	StartedForOwner SleepStep = "StartedForOwner"
 	// AwaitsOwner: the sleep is refused until nothing about the owner prevents it. pause-owner judges that.
 	AwaitsOwner SleepStep = "AwaitsOwner"

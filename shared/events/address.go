@@ -36,11 +36,11 @@ func recipients(e cloudevents.Event) []api.Function {
 	case OwnerPaused:
 		switch Purpose(e) {
 		case "":
-			return []api.Function{api.Backup, api.IdleTimeout}
+			return []api.Function{api.Backup, api.ScaleHooks}
 		case "resize", "rollback":
 			return []api.Function{api.Backup}
 		case "sleep":
-			return []api.Function{api.IdleTimeout}
+			return []api.Function{api.ScaleHooks}
 		}
 		return nil
 	case ResizeRequested:
@@ -49,7 +49,9 @@ func recipients(e cloudevents.Event) []api.Function {
 		return []api.Function{api.Backup}
 	case BackupCompleted:
 		return []api.Function{api.Restore}
-	case ResizeDetected, SleepDecided, WakeDecided, Scaled, RestoreCompleted, OperationFailed:
+	case WakeDecided:
+		return []api.Function{api.PauseOwner, api.ScaleHooks}
+	case ResizeDetected, SleepDecided, Scaled, RestoreCompleted, OperationFailed:
 		return []api.Function{api.PauseOwner}
 	case Activity, Wake, Sleep:
 		return []api.Function{api.IdleTimeout}

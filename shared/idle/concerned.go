@@ -51,8 +51,6 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 // hasWork reports whether idle-timeout has work on a set without an active sleep.
 func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bool {
 	switch {
-	case m.RetentionToRestore():
-		return true
 	case m.Err != nil:
 		return !m.InvalidReported()
 	case m.BecameReadyLate(), m.StartedAllMembers():
@@ -80,7 +78,7 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 		}
 		return functions{api.PauseOwner}
 	case api.Stopping:
-		if swept || wakes || started || statefulset.AtZero(m.Set) {
+		if swept || wakes || started || m.refused() || statefulset.AtZero(m.Set) {
 			return functions{api.IdleTimeout}
 		}
 	case api.Asleep:
@@ -101,13 +99,16 @@ func (m Member) concernedWhileWaking(swept, left, started bool) []api.Function {
 		return functions{api.PauseOwner, api.IdleTimeout}
 	case m.Sleep.OwnerStops && !started:
 		return functions{api.PauseOwner}
-	case swept || left || EnoughReady(m.Set, true):
+	case swept || left || m.refused() && m.Sleep.Reason != api.StartRefused || EnoughReady(m.Set, true):
 		return functions{api.IdleTimeout}
 	case operation.JustGivenBack(m.Set, m.Sleep):
 		return functions{api.PauseOwner}
 	}
 	return nil
 }
+
+// refused reports whether the API server rejected the count for the sleep.
+func (m Member) refused() bool { return m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil }
 
 // fellAsleep reports whether a member of a group has just fallen asleep, so that another member may have waited for it.
 func (m Member) fellAsleep(c operation.Change) bool {

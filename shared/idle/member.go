@@ -25,6 +25,8 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
+	// Stop says that scale-hooks has stopped the set's pods, or is nil.
+	Stop *api.Stop
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
@@ -42,7 +44,7 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 
 // NewMember returns the member of a set with these records.
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
-	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
+	m := Member{Set: set, Sleep: records.Sleep, Stop: api.LoadStop(set), SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
 		HasScaler:      records.Scale != nil && records.Scale.Scaler.UID != "",
 		RetryRequested: records.Retried(set) && !api.WantsSizes(set)}
 	m.Rules, m.Err = ParseRules(set)
@@ -99,19 +101,6 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 		return Verdict{Request: RequestAsked, Why: "a sleep was requested"}
 	}
 	return Verdict{Request: RequestIdle, Why: fmt.Sprintf("nothing was active for %s", timeout)}
-}
-
-// LostRecord reports whether the set has lost the annotation of this sleep, which comes from a ControllerRevision. A ControllerRevision
-// that is older than the set's latest sleep does not count: its deletion has not been carried out yet.
-func (m Member) LostRecord(sleep *api.Sleep) bool {
-	return m.Sleep == nil || m.Sleep.Operation != sleep.Operation && sleep.Attempt >= m.Sleep.Attempt
-}
-
-// RetentionToRestore reports whether the latest sleep has ended, and the set must get its former whenScaled back. While pods end, the
-// policy Delete would delete their claims.
-func (m Member) RetentionToRestore() bool {
-	stops := statefulset.Replicas(m.Set) == 0 && !statefulset.AtZero(m.Set)
-	return m.Sleep != nil && !m.Sleep.Active() && m.Sleep.WhenScaled != "" && !stops
 }
 
 // reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no other

@@ -25,26 +25,16 @@ func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt 
 	}
 }
 
-// IsLeftAtZero reports whether the set's latest sleep failed with the set at zero, and no client wrote its replicas since. A wake-up ends
-// like this if the set's Scaler fails before it starts a member.
-func (m Member) IsLeftAtZero() bool {
-	sleep := m.Sleep
-	if sleep == nil || sleep.Phase != api.Failed || sleep.FailedAt == "" || sleep.ReadyAt != nil || sleep.Finished == nil ||
-		sleep.Replicas < 1 {
-		return false
-	}
-	_, written := statefulset.ReplicasWriter(m.Set)
-	return statefulset.Replicas(m.Set) == 0 && !written.After(sleep.Finished.Time)
-}
-
 // ReplicasAtWake returns the replica count that a set at zero without an active sleep gets when it is needed, or 0 if it stays at zero.
 func (m Member) ReplicasAtWake() int32 {
 	switch {
 	case m.Err != nil || m.SleepErr != nil || m.Rules.Paused:
 		return 0
-	case m.IsLeftAtZero():
-		return m.Sleep.Replicas
-	case statefulset.Controller(m.Set) != nil, m.HasScaler:
+	case m.HasScaler:
+		return 0
+	case m.Stop.Pending(): // its Scaler was deleted while it was paused
+		return m.Stop.Replicas
+	case statefulset.Controller(m.Set) != nil:
 		return 0
 	}
 	return m.Rules.WakeReplicas

@@ -77,10 +77,11 @@ func MakeJournal(set *appsv1.StatefulSet, record *api.Resize) *appsv1.Controller
 	return makeRevision(set, &record.Header, api.RoleJournal, api.JournalName(record.Operation), journal.Encode())
 }
 
-// MakeSleepRecord returns the durable record of a sleep, in case the record on the set is lost.
-func MakeSleepRecord(set *appsv1.StatefulSet, sleep *api.Sleep) *appsv1.ControllerRevision {
-	data := api.SleepRecord{Version: api.RecordVersion, Sleep: *sleep}
-	return makeRevision(set, &sleep.Header, api.RoleSleep, api.SleepRecordName(sleep.Operation), data.Encode())
+// MakeStopRecord returns the durable copy of a stop, in case the annotation on the set is lost.
+func MakeStopRecord(set *appsv1.StatefulSet, stop *api.Stop) *appsv1.ControllerRevision {
+	header := &api.Header{Operation: stop.Operation, Set: stop.Set}
+	data := api.StopRecord{Version: api.RecordVersion, Stop: *stop}
+	return makeRevision(set, header, api.RoleStop, api.StopRecordName(stop.Operation), data.Encode())
 }
 
 // MakeOwnerRecord returns the durable record of an owner that the operation pauses or stops.

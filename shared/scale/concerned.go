@@ -2,12 +2,9 @@
 package scale
 
 import (
-	"encoding/json"
-
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -17,10 +14,11 @@ import (
 
 var scaleHooks = []api.Function{api.ScaleHooks}
 
-// Concerned returns the functions that a change of the set concerns because of a Scaler. Every change of a set with a Scaler does, because
-// the Scaler's status has the number of members. The sweep compares the two instead, see ConcernedByScaler.
+// Concerned returns the functions that a change of the set concerns because of its count: the next step of a stop, its ledger, and its
+// Scaler. Every change of a set with a Scaler does, because the Scaler's status has the number of members. The sweep compares the two
+// instead, see ConcernedByScaler.
 func Concerned(c operation.Change) []api.Function {
-	if !c.Gone && members.Due(c.Set) {
+	if !c.Gone && (members.Due(c.Set) || members.NextStopStep(c.Set, c.Now, c.Retry) != members.NoStep) {
 		return scaleHooks
 	}
 	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || deviates(c)) {
@@ -37,10 +35,11 @@ func deviates(c operation.Change) bool {
 }
 
 // ConcernedByScaler judges a Scaler alone. It concerns scale-hooks if it is new, has changed, is scaling, is not healthy, has an
-// autoscaler, or its user requests a retry. No event source watches autoscalers, so each sweep reports them.
-func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
-	if gone || Retried(scaler) || !atTarget(scaler) || meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) ||
-		Autoscaled(scaler) || HasAutoscaledCondition(scaler) {
+// autoscaler, or its user requests a retry. No event source watches autoscalers, so each sweep reports them. Asleep says that its set is held
+// at zero for a sleep, so that it has no autoscaler.
+func ConcernedByScaler(scaler *v1alpha1.Scaler, asleep, gone bool) []api.Function {
+	if gone || Retried(scaler) || !atTarget(scaler, asleep) || HasAutoscaledCondition(scaler) || Autoscaled(scaler) && !asleep ||
+		meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) {
 		return scaleHooks
 	}
 	return nil
@@ -48,8 +47,11 @@ func ConcernedByScaler(scaler *v1alpha1.Scaler, gone bool) []api.Function {
 
 // atTarget reports whether the Scaler's set has the requested count according to the status. A request that came during a scaling is only
 // in the spec.
-func atTarget(scaler *v1alpha1.Scaler) bool {
-	wanted, status := scaler.Wanted(), scaler.Status
+func atTarget(scaler *v1alpha1.Scaler, asleep bool) bool {
+	wanted, status := scaler.Spec.Replicas, scaler.Status
+	if wanted != nil && (asleep || scaler.Spec.Paused) {
+		wanted = new(int32)
+	}
 	if fixed := Fixed(scaler); fixed != nil && (scaler.Spec.Replicas == nil || *scaler.Spec.Replicas != *fixed) {
 		return false
 	}
@@ -103,35 +105,6 @@ func older(a, b *v1alpha1.Scaler) bool {
 		return a.UID < b.UID
 	}
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
-}
-
-// MayBePausedBy reports whether the sleep may have paused the Scaler. A Scaler that is newer than the sleep was paused by a user.
-func MayBePausedBy(sleep *api.Sleep, scaler *v1alpha1.Scaler) bool {
-	return !sleep.Started.Before(&scaler.CreationTimestamp) && PausedByDrydock(scaler)
-}
-
-// PausedByDrydock reports whether the Scaler is paused and Drydock alone has written that. It pauses Scalers only for a sleep. A user who
-// applies the same value during the sleep owns it, too, and wants the pause to stay.
-func PausedByDrydock(scaler *v1alpha1.Scaler) bool {
-	byDrydock, byOthers := false, false
-	for _, entry := range scaler.ManagedFields {
-		ours := entry.Manager == api.FieldManager && entry.Subresource == ""
-		byDrydock = byDrydock || ours && wrotePaused(entry)
-		byOthers = byOthers || !ours && wrotePaused(entry)
-	}
-	return scaler.Spec.Paused && byDrydock && !byOthers
-}
-
-// wrotePaused reports whether the present spec.paused comes from the entry's field manager.
-func wrotePaused(entry metav1.ManagedFieldsEntry) bool {
-	var fields struct {
-		Spec map[string]json.RawMessage `json:"f:spec"`
-	}
-	if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
-		return false
-	}
-	_, wrote := fields.Spec["f:paused"]
-	return wrote
 }
 
 // Fixed returns the count of the mode fixed, or nil.

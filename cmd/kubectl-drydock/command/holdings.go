@@ -59,9 +59,6 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 			}
 		}
 	})
-	if err == nil {
-		err = s.addScalers(ctx, found)
-	}
 	var all []release.Input
 	for _, in := range found {
 		all = append(all, *in)
@@ -70,33 +67,6 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return all, err
-}
-
-// addScalers adds the Scalers of the sets that Drydock has put to sleep. If the custom resource is not installed, there is no Scaler.
-func (s *session) addScalers(ctx context.Context, found map[types.NamespacedName]*release.Input) error {
-	needed := false
-	for _, in := range found {
-		needed = needed || in.MayHavePausedScaler()
-	}
-	if !needed {
-		return nil
-	}
-	scalers := map[types.NamespacedName][]*v1alpha1.Scaler{} // by target
-	err := kube.Pages(ctx, s.client, plan.Scalers, s.namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
-		for i := range l.Items {
-			target := types.NamespacedName{Namespace: l.Items[i].Namespace, Name: l.Items[i].Spec.Target}
-			scalers[target] = append(scalers[target], &l.Items[i])
-		}
-	})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	for key, in := range found {
-		if in.MayHavePausedScaler() {
-			in.Scalers = scalers[key]
-		}
-	}
-	return nil
 }
 
 // addHeldPods adds the pods with a hold to their sets, and the claims of their namespaces.
@@ -151,8 +121,8 @@ func isMarked(set *appsv1.StatefulSet) bool {
 // addRecord adds a record to the facts about its set.
 func (s *session) addRecord(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
 	switch link.Role {
-	case api.RoleSleep:
-		in.Sleeps = append(in.Sleeps, revision)
+	case api.RoleStop:
+		in.Stops = append(in.Stops, revision)
 	case api.RoleJournal:
 		in.Journals = append(in.Journals, revision)
 	case api.RoleOwner:

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/plan"
 )
 
@@ -14,11 +13,9 @@ import (
 type Input struct {
 	Namespace, Name string
 	Set             *appsv1.StatefulSet // nil if it is deleted
-	// Sleeps, Journals and Owners are the records of operations on the set.
-	Sleeps, Journals []*appsv1.ControllerRevision
-	Owners           []Owner
-	// Scalers are the Scalers whose target is the set. They are read only if MayHavePausedScaler.
-	Scalers []*v1alpha1.Scaler
+	// Stops, Journals and Owners are the records of operations on the set.
+	Stops, Journals []*appsv1.ControllerRevision
+	Owners          []Owner
 	// Held are the pods of the set with a hold. Claims are the claims of the namespace if there are such pods.
 	Held   []*corev1.Pod
 	Claims []*corev1.PersistentVolumeClaim

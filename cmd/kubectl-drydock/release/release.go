@@ -4,17 +4,11 @@ package release
 
 import (
 	"fmt"
-	"slices"
-
-	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -34,7 +28,7 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 	if operatorFirst {
 		left = append(left, "its operator must start it. Run the command again: it sets the replicas if the operator has not")
 	} else {
-		for _, record := range in.Sleeps {
+		for _, record := range in.Stops {
 			actions = append(actions, plan.Delete(plan.ControllerRevisions, record))
 		}
 	}
@@ -55,7 +49,7 @@ func Note(in Input) string {
 		return ""
 	}
 	scale := operation.Of(in.Set).Scale
-	if scale == nil || in.sleep() != nil || !scale.Paused || statefulset.Replicas(in.Set) > 0 {
+	if scale == nil || in.stop() != nil || !scale.Paused || statefulset.Replicas(in.Set) > 0 {
 		return ""
 	}
 	return fmt.Sprintf("its Scaler %s is paused, so it stays at 0 replicas. Without Drydock, start it with: "+
@@ -99,103 +93,66 @@ func (in Input) abort() string {
 // ifFunctionsRun ends the advice to wait.
 const ifFunctionsRun = ". If Drydock's functions do not run any more, release the set with --holds"
 
-// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. Before that, it ends Drydock's
-// pause of the set's Scaler. If an operator has stopped the set for Drydock and has not been released yet, it returns operatorFirst: the
-// operator must start the set.
+// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. If an operator has stopped the set
+// for Drydock and has not been released yet, it returns operatorFirst: the operator must start the set.
 func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
-	sleep := in.sleep()
-	if sleep != nil && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.hasPausedOwner() {
+	sleep, stop := operation.Of(in.Set).Sleep, in.stop()
+	byOperator := sleep.Active() && sleep.OwnerStops
+	atZero := statefulset.Replicas(in.Set) == 0
+	if byOperator && atZero && in.hasPausedOwner() {
 		return nil, true
 	}
 	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if sleep != nil {
-		if present := statefulset.Replicas(in.Set); present == 0 {
-			before := max(sleep.Replicas, 1)
-			plan.Set(patch, "/spec/replicas", present, before, fmt.Sprintf("replicas %d to %d", present, before))
+	switch {
+	case atZero && stop.Pending():
+		in.start(patch, stop.Replicas)
+	case atZero && byOperator:
+		in.start(patch, sleep.Replicas)
+	}
+	if stop != nil {
+		if stop.WhenScaled != "" && statefulset.WhenScaled(in.Set) == statefulset.Retain {
+			plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, stop.WhenScaled, "whenScaled "+string(stop.WhenScaled))
 		}
-		in.restoreRetention(patch, sleep)
+		patch.Unannotate(api.StopAnnotation)
+	}
+	if sleep.Active() {
 		patch.Unannotate(api.SleepAnnotation)
-	} else if m := idle.MemberOf(in.Set); m.RetentionToRestore() {
-		in.restoreRetention(patch, m.Sleep)
 	}
 	for _, key := range requests {
 		patch.Unannotate(key)
 	}
 	patch.Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
-	return append(in.endPause(), patch.Actions()...), false // the Scaler first: without the sleep, its pause would look like the user's
+	return patch.Actions(), false
 }
 
-func (in Input) restoreRetention(patch *plan.Patch, sleep *api.Sleep) {
-	if sleep.WhenScaled != "" {
-		plan.Set(patch, statefulset.WhenScaledPath, statefulset.WhenScaled(in.Set), sleep.WhenScaled, "whenScaled "+string(sleep.WhenScaled))
-	}
+// start restores the replicas of a set at zero.
+func (in Input) start(patch *plan.Patch, before int32) {
+	before = max(before, 1)
+	plan.Set(patch, "/spec/replicas", 0, before, fmt.Sprintf("replicas 0 to %d", before))
 }
 
-// MayHavePausedScaler reports whether Drydock has scaled the set to zero, or will do so next. If the set has a
-// Scaler, Drydock has paused it.
-func (in Input) MayHavePausedScaler() bool {
-	if in.Set == nil {
-		return false
-	}
-	sleep := in.sleep()
-	return sleep != nil && sleep.ScaledToZeroAt != nil || slices.ContainsFunc(in.Sleeps, func(revision *appsv1.ControllerRevision) bool {
-		link := api.RevisionLink(revision)
-		return link != nil && link.Set.UID == in.Set.UID // the record exists until the set is awake
-	})
-}
-
-// endPause ends Drydock's pause of the set's Scaler, as a wake-up by idle-timeout does. Otherwise the set would be scaled to zero when it
-// opts in again, and nothing would wake it.
-func (in Input) endPause() []plan.Action {
-	scaler := in.scalerPausedByDrydock()
-	if scaler == nil {
+// stop returns the Stop for the set's sleep, from its annotation or its record; nil if there is none. That of a paused Scaler is its user's.
+func (in Input) stop() *api.Stop {
+	stop := api.LoadStop(in.Set)
+	if stop != nil {
+		if stop.Kind == api.KindSleep {
+			return stop
+		}
 		return nil
 	}
-	patch := plan.PatchOf(plan.Scalers, scaler).Replace("/spec/paused", false, "paused = false")
-	if sleep := in.sleep(); sleep != nil && (scaler.Spec.Replicas == nil || *scaler.Spec.Replicas == 0) {
-		before := max(sleep.Replicas, 1)
-		patch.Replace("/spec/replicas", before, fmt.Sprintf("replicas = %d", before))
+	for _, revision := range in.Stops {
+		stored, err := api.LoadStopRecord(revision)
+		if err == nil && stored.Kind == api.KindSleep && stored.Set.UID == in.Set.UID && statefulset.Replicas(in.Set) == 0 {
+			return stored
+		}
 	}
-	return patch.Actions()
-}
-
-// scalerPausedByDrydock returns the set's Scaler if Drydock has paused it, or nil. A wake-up has ended the pause before members start: a
-// later pause is the user's. So is that of a Scaler without a record that is newer than the sleep.
-func (in Input) scalerPausedByDrydock() *v1alpha1.Scaler {
-	records := operation.Of(in.Set)
-	scaler, sleep := scale.Owner(in.Scalers, records.Scale), in.sleep()
-	switch {
-	case scaler == nil || !scaler.Spec.Paused || !in.MayHavePausedScaler():
-		return nil
-	case records.Scale != nil && records.Scale.Scaler.UID != scaler.UID:
-		return nil
-	case records.Scale == nil && sleep != nil && !scale.MayBePausedBy(sleep, scaler):
-		return nil
-	case sleep != nil && sleep.Phase == api.Waking && statefulset.Replicas(in.Set) > 0:
-		return nil
-	}
-	return scaler
+	return nil
 }
 
 // requests are the annotations that would act again when the set opts in later: it would fall asleep at once, or get a size from the past.
 // The other annotations are settings and records, and stay.
 var requests = []string{api.PausedAnnotation, api.SleepRequestedAnnotation, api.ResizeAnnotation, api.ResizeAppliedAnnotation,
 	api.GrowToAnnotation, api.ApproveAnnotation, api.RetryAnnotation, api.RollbackAnnotation, api.AbortAnnotation}
-
-// sleep returns the sleep that has scaled the set to zero, from its annotation or its ControllerRevision; nil if there is none.
-func (in Input) sleep() *api.Sleep {
-	m := idle.MemberOf(in.Set)
-	if m.Sleep.Active() || m.IsLeftAtZero() {
-		return m.Sleep
-	}
-	for _, revision := range in.Sleeps {
-		record, err := api.LoadSleepRecord(revision)
-		if err == nil && statefulset.Replicas(in.Set) == 0 && record.Sleep.Set.UID == in.Set.UID && m.LostRecord(&record.Sleep) {
-			return &record.Sleep
-		}
-	}
-	return nil
-}
 
 // hasPausedOwner reports whether an owner is still paused for the set, or cannot be judged.
 func (in Input) hasPausedOwner() bool {

@@ -49,14 +49,6 @@ func (m *ScalerMode) Unreadable() bool {
 // Autoscales reports whether the mode has an autoscaler.
 func (m *ScalerMode) Autoscales() bool { return m != nil && (m.HPA != nil || m.Auto != nil) }
 
-// Wanted returns the requested count: zero during a pause, nil if the Scaler takes over the count of the set.
-func (s *Scaler) Wanted() *int32 {
-	if s.Spec.Paused && s.Spec.Replicas != nil {
-		return new(int32)
-	}
-	return s.Spec.Replicas
-}
-
 // Requested returns the count that the Scaler requests without regard to a pause, after which it comes back, or nil if the Scaler takes
 // over the count of the set.
 func (s *Scaler) Requested() *int32 {

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
 )
 
@@ -61,26 +60,63 @@ func SleepStarted(ago time.Duration) func(*api.Sleep) {
 	return func(s *api.Sleep) { s.Started = *operation.Moment(Now.Add(-ago)) }
 }
 
-// ScaledDown sets how long ago Drydock scaled the set to zero.
-func ScaledDown(ago time.Duration) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.ScaledToZeroAt = operation.Moment(Now.Add(-ago)) }
-}
-
 // AsleepFor sets how long the set has been asleep.
 func AsleepFor(long time.Duration) func(*api.Sleep) {
-	return func(s *api.Sleep) {
-		ScaledDown(long)(s)
-		s.PodsGoneAt = s.ScaledToZeroAt
+	return func(s *api.Sleep) { s.PodsGoneAt = operation.Moment(Now.Add(-long)) }
+}
+
+// Stop builds the stop of web for its sleep a minute ago. It had 3 replicas.
+func Stop(options ...func(*api.Stop)) *api.Stop {
+	stop := &api.Stop{Set: api.SetRef{Name: "web", UID: "uid-web"}, Operation: SleepID, Kind: api.KindSleep, Replicas: 3,
+		StoppedAt: operation.Moment(Now.Add(-time.Minute))}
+	for _, option := range options {
+		option(stop)
 	}
+	return stop
+}
+
+// WithStop stores the stop on the set, under the set's name and UID, and for the sleep of WithSleep.
+func WithStop(stop *api.Stop) Option {
+	return func(o metav1.Object) {
+		own := stop.Clone()
+		own.Set = api.SetRef{Name: o.GetName(), UID: types.UID("uid-" + o.GetName())}
+		if o.GetName() != stop.Set.Name {
+			own.Operation = api.OperationID(own.Set.UID, stop.Operation, 1)
+		}
+		Annotation(api.StopAnnotation, own.Encode())(o)
+	}
+}
+
+// StoppedFor sets how long ago scale-hooks scaled the set to zero.
+func StoppedFor(long time.Duration) func(*api.Stop) {
+	return func(s *api.Stop) { s.StoppedAt = operation.Moment(Now.Add(-long)) }
+}
+
+// NotStopped is for a set that scale-hooks has not scaled to zero.
+func NotStopped() func(*api.Stop) { return func(s *api.Stop) { s.StoppedAt = nil } }
+
+// StartedFor sets how long ago scale-hooks asked the pods back.
+func StartedFor(long time.Duration) func(*api.Stop) {
+	return func(s *api.Stop) { s.StartedAt = operation.Moment(Now.Add(-long)) }
+}
+
+// FormerWhenScaled sets the user's retention policy, which is Retain during the stop.
+func FormerWhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Stop) {
+	return func(s *api.Stop) { s.WhenScaled = policy }
+}
+
+// RefusedBy sets why the API server rejected the count, a minute ago.
+func RefusedBy(why string) func(*api.Stop) {
+	return func(s *api.Stop) { s.Refused, s.RefusedAt = why, operation.Moment(Now.Add(-time.Minute)) }
+}
+
+// StoppedByScaler is the stop of a paused Scaler.
+func StoppedByScaler(scaling string) func(*api.Stop) {
+	return func(s *api.Stop) { s.Kind, s.Operation = api.KindScale, scaling }
 }
 
 // OwnerStops leaves the scaling to the owner's operator.
 func OwnerStops() func(*api.Sleep) { return func(s *api.Sleep) { s.OwnerStops = true } }
-
-// OriginalWhenScaled sets the original retention policy, which the sleep has replaced by Retain.
-func OriginalWhenScaled(policy appsv1.PersistentVolumeClaimRetentionPolicyType) func(*api.Sleep) {
-	return func(s *api.Sleep) { s.WhenScaled = policy }
-}
 
 // SleepReason sets the reason and the message of the record, with the step that the functions write with that reason.
 func SleepReason(reason api.Reason, message string) func(*api.Sleep) {
@@ -96,7 +132,7 @@ func SleepEnded(reason api.Reason, ago time.Duration) func(*api.Sleep) {
 
 // steps has the step that the functions write with a reason.
 var steps = map[api.Reason]api.SleepStep{
-	api.DependencyFirst: api.AwaitsDependency, api.StartRefused: api.AwaitsRetry, api.OwnerAway: api.StartedForOwner,
+	api.DependencyFirst: api.AwaitsDependency, api.OwnerAway: api.StartedForOwner,
 	api.RequestInvalid: api.AwaitsCorrection, api.ProbeFailed: api.AwaitsProbe, api.CauseGone: api.CauseRemoved,
 	api.OwnerNotPausable: api.AwaitsOwner, api.OwnerDeleting: api.AwaitsOwner, api.DeletesClaims: api.AwaitsOwner,
 	api.ScalerActive: api.AwaitsOwner, api.Rejected: api.AwaitsAdmission,
@@ -140,13 +176,4 @@ func InGroup(name string) Option { return Label(api.GroupLabel, name) }
 // DependsOn names the sets of the group that must be ready before this set starts.
 func DependsOn(names ...string) Option {
 	return Annotation(api.DependsOnAnnotation, strings.Join(names, ","))
-}
-
-// PausedByDrydock pauses a Scaler. Its managedFields name Drydock as the client that did so.
-func PausedByDrydock() Option {
-	return Edit(func(s *v1alpha1.Scaler) {
-		s.Spec.Paused = true
-		s.ManagedFields = append(s.ManagedFields, metav1.ManagedFieldsEntry{Manager: api.FieldManager,
-			Operation: metav1.ManagedFieldsOperationUpdate, FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:paused":{}}}`)}})
-	})
 }

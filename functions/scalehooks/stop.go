@@ -1,0 +1,212 @@
+package scalehooks
+
+import (
+	"cmp"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
+)
+
+// Record is the ControllerRevision with the copy of a Stop.
+type Record struct {
+	Revision *appsv1.ControllerRevision
+	Link     *api.Link
+}
+
+// keepStop takes the next step of the stop of a set that no Scaler scales: it scales the set to zero for its sleep, and back.
+func (w work) keepStop() plan.Plan {
+	step := members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
+	switch {
+	case step == members.StopPods && w.rejects(api.ScalingDown), step == members.StartPods && w.rejects(api.WakingUp):
+		return w.noteRefusal(step)
+	case step == members.StopPods:
+		patch, next := plan.PatchOf(plan.StatefulSets, w.Set), w.nextStop(members.HoldingSleep(w.Set).Operation, api.KindSleep)
+		actions := append(w.beginStop(patch, next), patch.Actions()...)
+		return plan.Do(api.ScalingDown, actions...)
+	case step == members.StartPods:
+		return w.startPods()
+	}
+	return w.tidyStop(step)
+}
+
+// rejects reports whether the API server rejected a write of the plan with this reason.
+func (in Input) rejects(reason api.Reason) bool {
+	return in.Rejected != "" && in.RejectedPlan == reason
+}
+
+// tidyStop takes the steps of a stop that change no count.
+func (w work) tidyStop(step members.StopStep) plan.Plan {
+	stored, unreadable := w.storedStop()
+	switch {
+	case step == members.RenewStop:
+		next := w.stop.Clone()
+		next.Set.UID = w.Set.UID
+		return plan.Do(api.StatusUpdated, w.storeStop(next).Actions()...)
+	case step == members.EndStop:
+		return w.endStop()
+	case w.stop != nil:
+		return plan.Noop(api.StaysAsleep)
+	case unreadable != nil && statefulset.Replicas(w.Set) == 0:
+		return plan.Do(api.LinkInvalid, w.warn(api.LinkInvalid, "%v. Scale the set to its previous replica count, then delete this "+
+			"ControllerRevision", unreadable))
+	case stored != nil && statefulset.Replicas(w.Set) == 0: // for example, a manifest has replaced all annotations
+		return plan.Do(api.StatusUpdated, w.storeStop(stored).Actions()...)
+	case members.HoldingSleep(w.Set) == nil:
+		return w.deleteRecords()
+	}
+	return plan.Noop(api.NotIdle)
+}
+
+// mayRestoreStop reports whether a set at zero has lost its Stop, and has the record of it.
+func (w work) mayRestoreStop() bool {
+	stored, _ := w.storedStop()
+	return w.stop == nil && stored != nil && statefulset.Replicas(w.Set) == 0
+}
+
+// nextStop returns the Stop for the operation. It takes over what an earlier Stop has set aside.
+func (w work) nextStop(operationID string, kind api.Kind) *api.Stop {
+	next := &api.Stop{Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Operation: operationID, Kind: kind,
+		Replicas: statefulset.Replicas(w.Set)}
+	if w.stop != nil {
+		next.WhenScaled = w.stop.WhenScaled
+	}
+	if w.stop.Pending() {
+		next.Replicas, next.Again = max(w.stop.Replicas, 1), w.stop.Operation == operationID
+	}
+	return next
+}
+
+// beginStop adds a stop to the patch: the count of zero, and Retain so that no claim of a stopped pod is deleted. It returns the writes
+// before the patch, which create the record of the stop.
+func (w work) beginStop(patch *plan.Patch, next *api.Stop) []plan.Action {
+	next.StoppedAt = operation.Moment(w.Now)
+	if found := statefulset.WhenScaled(w.Set); found != statefulset.Retain {
+		next.WhenScaled = found
+		patch.Replace(statefulset.WhenScaledPath, statefulset.Retain, "whenScaled Retain")
+	}
+	patch.Annotate(api.StopAnnotation, next.Encode())
+	w.setCount(patch, 0)
+	return w.ensureRecord(next)
+}
+
+// startPods asks the pods of a set at zero back.
+func (w work) startPods() plan.Plan {
+	next, sleep := w.stop, operation.Of(w.Set).Sleep
+	if w.stop.Pending() && w.stop.Kind == api.KindSleep {
+		next = w.stop.Clone()
+	} else { // the sleep has the count
+		next = w.nextStop(sleep.Operation, api.KindSleep)
+		next.Replicas, next.Again = sleep.Replicas, false
+	}
+	next.Replicas = max(next.Replicas, 1)
+	patch := plan.PatchOf(plan.StatefulSets, w.Set)
+	patch.Annotate(api.StopAnnotation, w.started(next).Encode())
+	w.setCount(patch, next.Replicas)
+	return plan.Do(api.WakingUp, patch.Actions()...)
+}
+
+// started returns the Stop after its pods were asked back.
+func (w work) started(stop *api.Stop) *api.Stop {
+	next := stop.Clone()
+	next.StartedAt, next.Refused, next.RefusedAt = operation.Moment(w.Now), "", nil
+	return next
+}
+
+// noteRefusal stores why the API server rejected the count of the step. A sleep that could not stop the set fails by that, and a start is
+// tried again later.
+func (w work) noteRefusal(step members.StopStep) plan.Plan {
+	next, sleep := w.stop, operation.Of(w.Set).Sleep
+	if next == nil || step == members.StopPods && !next.Of(sleep) || step == members.StartPods && !next.Pending() {
+		next = w.nextStop(sleep.Operation, api.KindSleep)
+		next.Replicas = cmp.Or(next.Replicas, sleep.Replicas)
+	}
+	next = next.Clone()
+	next.Refused, next.RefusedAt = text.Clip(w.Rejected, maxQuote), operation.Moment(w.Now)
+	message := fmt.Sprintf("the API server rejected 0 replicas: %s. So the set does not sleep", next.Refused)
+	if step == members.StartPods {
+		message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; the next try is in %s",
+			max(next.Replicas, 1), next.Refused, w.Settings.SleepRetry)
+	}
+	return plan.Do(api.Rejected, append(w.storeStop(next).Actions(), w.warn(api.Rejected, "%s", message))...)
+}
+
+// endStop removes the Stop and its record, and restores the user's retention policy. If another client wrote a policy meanwhile, that one
+// stays. If the API server rejects the former policy, Retain stays, which deletes no claim.
+func (w work) endStop() plan.Plan {
+	patch, notes := plan.PatchOf(plan.StatefulSets, w.Set), []plan.Action(nil)
+	if was := w.stop.WhenScaled; was != "" && statefulset.WhenScaled(w.Set) == statefulset.Retain {
+		if w.rejects(api.CleaningUp) {
+			notes = append(notes, w.warn(api.Rejected, "whenScaled stays %s, because the API server rejected %s: %s", statefulset.Retain, was,
+				text.Clip(w.Rejected, maxQuote)))
+		} else {
+			plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, was, "whenScaled "+string(was))
+		}
+	}
+	patch.Unannotate(api.StopAnnotation)
+	actions := w.deleteRecords().Actions // first: a record that outlived its Stop would start the set once more
+	return plan.Do(api.CleaningUp, append(append(actions, patch.Actions()...), notes...)...)
+}
+
+// setCount sets the replicas of the set.
+func (w work) setCount(patch *plan.Patch, count int32) {
+	now := statefulset.Replicas(w.Set)
+	plan.Set(patch, replicasPath, now, count, fmt.Sprintf("replicas %d to %d", now, count))
+}
+
+func (w work) storeStop(stop *api.Stop) *plan.Patch {
+	return plan.PatchOf(plan.StatefulSets, w.Set).Annotate(api.StopAnnotation, stop.Encode())
+}
+
+// storedStop returns the Stop in a record of this set, or nil. A record that is being deleted does not count, although a finalizer of another
+// client may keep it for long.
+func (w work) storedStop() (latest *api.Stop, err error) {
+	for _, r := range w.Records {
+		if r.Link.Set.UID != w.Set.UID || r.Revision.DeletionTimestamp != nil {
+			continue
+		}
+		stop, problem := api.LoadStopRecord(r.Revision)
+		switch {
+		case problem != nil:
+			err = problem
+		case stop.Operation != r.Link.Operation || stop.Set != r.Link.Set || stop.StoppedAt == nil:
+		case latest == nil || latest.StoppedAt.Before(stop.StoppedAt):
+			latest = stop
+		}
+	}
+	return latest, err
+}
+
+// ensureRecord creates the record of a stop if it is missing. A ControllerRevision is immutable, so one with another count or policy is
+// replaced.
+func (w work) ensureRecord(stop *api.Stop) []plan.Action {
+	var actions []plan.Action
+	for _, r := range w.Records {
+		if r.Link.Operation != stop.Operation {
+			continue
+		}
+		if stored, err := api.LoadStopRecord(r.Revision); err == nil && stored.Replicas == stop.Replicas && stored.WhenScaled == stop.WhenScaled {
+			return nil
+		}
+		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+	}
+	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, stop)))
+}
+
+// deleteRecords deletes the records of stops. It is for a set that has none, or is gone.
+func (in Input) deleteRecords() plan.Plan {
+	var actions []plan.Action
+	for _, r := range in.Records {
+		if r.Revision.DeletionTimestamp == nil {
+			actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+		}
+	}
+	return plan.Do(api.CleaningUp, actions...)
+}

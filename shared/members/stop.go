@@ -1,0 +1,98 @@
+package members
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
+)
+
+// HoldingSleep returns the sleep for which Drydock keeps the set without pods now, or nil. If the set's operator stops the pods itself, it
+// holds them, and Drydock does not. A sleep that cannot be read holds nothing that runs and starts nothing that does not.
+func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
+	sleep := operation.Of(set).Sleep
+	if !sleep.Active() || sleep.OwnerStops {
+		return nil
+	}
+	switch {
+	case sleep.Phase == api.Stopping, sleep.Phase == api.Asleep:
+		return sleep
+	case sleep.Phase == api.Waking && sleep.Step == api.AwaitsDependency:
+		return sleep
+	}
+	return nil
+}
+
+// StopStep is the next step of the stop of a set's pods.
+type StopStep int
+
+const (
+	NoStep    StopStep = iota
+	StopPods           // scale the set to zero
+	StartPods          // ask the pods back
+	RenewStop          // store the Stop with the UID of the set that a resize has created again
+	EndStop            // restore the retention policy, and remove the Stop
+)
+
+// NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
+//
+// A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends when
+// the Scaler or a wake-up asks for pods.
+func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
+	records, stop := operation.Of(set), api.LoadStop(set)
+	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
+	switch {
+	case set.DeletionTimestamp != nil, records.SleepErr != nil:
+		return NoStep
+	case stop != nil && stop.Set.UID != set.UID:
+		return RenewStop
+	case held != nil && !atZero:
+		first := held.Phase == api.Stopping && !stop.Of(held) && statefulset.Managed(set) && !operation.Aborted(set)
+		if first || stop.Of(held) && OperatorIsLate(set, now) {
+			return StopPods
+		}
+		return NoStep
+	case held != nil:
+		return NoStep
+	case atZero && (stop.Pending() && stop.Kind == api.KindSleep || OrdersStart(records.Sleep, stop)):
+		if stop != nil && stop.RefusedAt != nil && operation.Within(now, stop.RefusedAt.Time, retry) {
+			return NoStep
+		}
+		return StartPods
+	case stop == nil, records.Sleep.Active() && stop.Of(records.Sleep): // the sleep still asks whether its pods were asked back
+		return NoStep
+	case stop.Pending() && atZero: // its Scaler is paused, or was deleted while it was paused
+		return NoStep
+	case stop.WhenScaled != "" && statefulset.WhenScaled(set) == statefulset.Retain && podsEnd(set):
+		return NoStep
+	}
+	return EndStop
+}
+
+// OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that stopped
+// them does not start them. They are asked for once.
+func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
+	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) {
+		return false
+	}
+	return sleep.Step == api.StartedForOwner || sleep.Step == "" && sleep.WakingAt == nil && !sleep.OwnerStops
+}
+
+// lateOperator is how long after a stop a write may still come from an operator that read its resource before its pause.
+const lateOperator = time.Minute
+
+// OperatorIsLate reports whether the set was scaled up so soon after its stop that its operator may not have known of its pause. The set is
+// then stopped once more. Later, or after that, whoever scales it up needs it.
+func OperatorIsLate(set *appsv1.StatefulSet, now time.Time) bool {
+	stop := api.LoadStop(set)
+	return stop.Pending() && !stop.Again && statefulset.Controller(set) != nil && operation.Of(set).Scale == nil &&
+		operation.Within(now, stop.StoppedAt.Time, lateOperator)
+}
+
+// podsEnd reports whether pods may still end because of a lower count. The retention policy Delete would take their claims with them.
+func podsEnd(set *appsv1.StatefulSet) bool {
+	return set.Status.Replicas > statefulset.Replicas(set) || statefulset.Replicas(set) == 0 && !statefulset.AtZero(set)
+}
