@@ -16,7 +16,7 @@ const overdue = 30 * time.Second
 // records stay until the sets wake.
 func Remains(objects kit.Objects, sleeps []string, now time.Time) []string {
 	left := slices.DeleteFunc(objects.Leftovers(), func(object string) bool {
-		return slices.ContainsFunc(sleeps, func(operation string) bool { return object == "journal "+api.SleepRecordName(operation) })
+		return slices.ContainsFunc(sleeps, func(operation string) bool { return object == "journal "+api.StopRecordName(operation) })
 	})
 	for _, volume := range objects.Volumes {
 		text, retained := volume.Annotations[api.RetainedUntilAnnotation]

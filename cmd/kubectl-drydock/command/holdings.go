@@ -7,13 +7,11 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/cmd/kubectl-drydock/release"
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"

@@ -225,7 +225,7 @@ func (o *sleeping) cannotWake(set *appsv1.StatefulSet) error {
 	case set.DeletionTimestamp != nil:
 		return fmt.Errorf("StatefulSet %s/%s is being deleted, so it cannot wake. When it is gone, create it again", set.Namespace,
 			set.Name)
-	case member.Err != nil && (ownCount || member.IsLeftAtZero()):
+	case member.Err != nil && (ownCount || member.Stop.Pending()):
 		return fmt.Errorf("StatefulSet %s/%s has invalid annotations, so it does not wake. Correct them, then run the command again: %w",
 			set.Namespace, set.Name, member.Err)
 	}
