@@ -187,10 +187,12 @@ func (w work) decideIdle() plan.Plan {
 		return w.setRequestedCount(w.pausedCount())
 	case wanted == nil:
 		return w.setRequestedCount(live)
-	case step == members.StartPods && (w.scaler.Spec.Paused || *wanted == 0): // the sleep is over, and the set stays at zero for its Scaler
-		next := w.stop.Clone()
-		next.Kind, next.Operation = api.KindScale, w.record.Operation
-		return plan.Do(api.SetPaused, w.storeStop(next).Actions()...)
+	case step == members.StartPods && w.held(): // the sleep is over, and its Scaler is paused
+		return w.keepStopForScaler()
+	case w.stop.Pending() && *wanted == 0 && !w.held() && live == 0:
+		if p := w.giveUpStopped(); p.Kind == plan.KindDo {
+			return p
+		}
 	case w.losesPausedMembers(*wanted):
 		return w.beginScaling(w.pausedCount())
 	case live != w.record.Target && live == *wanted:

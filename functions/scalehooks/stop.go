@@ -50,6 +50,10 @@ func (w work) tidyStop(step members.StopStep) plan.Plan {
 		next := w.stop.Clone()
 		next.Set.UID = w.Set.UID
 		return plan.Do(api.StatusUpdated, w.storeStop(next).Actions()...)
+	case step == members.DropPolicy:
+		next := w.stop.Clone()
+		next.WhenScaled = ""
+		return plan.Do(api.StatusUpdated, w.storeStop(next).Actions()...)
 	case step == members.EndStop:
 		return w.endStop()
 	case w.stop != nil:
@@ -138,11 +142,11 @@ func (w work) noteRefusal(step members.StopStep) plan.Plan {
 	return plan.Do(api.Rejected, append(w.storeStop(next).Actions(), w.warn(api.Rejected, "%s", message))...)
 }
 
-// endStop removes the Stop and its record, and restores the user's retention policy. If another client wrote a policy meanwhile, that one
-// stays. If the API server rejects the former policy, Retain stays, which deletes no claim.
+// endStop removes the Stop and its record, and restores the user's retention policy. If the API server
+// rejects it, Retain stays, which deletes no claim.
 func (w work) endStop() plan.Plan {
 	patch, notes := plan.PatchOf(plan.StatefulSets, w.Set), []plan.Action(nil)
-	if was := w.stop.WhenScaled; was != "" && statefulset.WhenScaled(w.Set) == statefulset.Retain {
+	if was := w.stop.WhenScaled; was != "" {
 		if w.rejects(api.CleaningUp) {
 			notes = append(notes, w.warn(api.Rejected, "whenScaled stays %s, because the API server rejected %s: %s", statefulset.Retain, was,
 				text.Clip(w.Rejected, maxQuote)))
@@ -153,6 +157,23 @@ func (w work) endStop() plan.Plan {
 	patch.Unannotate(api.StopAnnotation)
 	actions := w.deleteRecords().Actions // first: a record that outlived its Stop would start the set once more
 	return plan.Do(api.CleaningUp, append(append(actions, patch.Actions()...), notes...)...)
+}
+
+// keepStopForScaler leaves the stop of a sleep that has ended to the paused Scaler.
+func (w work) keepStopForScaler() plan.Plan {
+	next := w.stop.Clone()
+	next.Kind, next.Operation = api.KindScale, w.record.Operation
+	actions := append(w.deleteRecords().Actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, next)))
+	return plan.Do(api.SetPaused, append(actions, w.storeStop(next).Actions()...)...)
+}
+
+// giveUpStopped handles stopped pods that the Scaler requests no more. They do not come back. A pre hook has to drain them first, so then
+// the Stop stays until they have been started for that, and needs no record.
+func (w work) giveUpStopped() plan.Plan {
+	if w.hasPreHook() {
+		return w.deleteRecords()
+	}
+	return plan.Do(api.AtZeroAlready, w.storeStop(w.started(w.stop)).Actions()...)
 }
 
 // setCount sets the replicas of the set.
@@ -184,15 +205,14 @@ func (w work) storedStop() (latest *api.Stop, err error) {
 	return latest, err
 }
 
-// ensureRecord creates the record of a stop if it is missing. A ControllerRevision is immutable, so one with another count or policy is
-// replaced.
+// ensureRecord creates the record of a stop if it is missing. A ControllerRevision is immutable, so one with another count is replaced.
 func (w work) ensureRecord(stop *api.Stop) []plan.Action {
 	var actions []plan.Action
 	for _, r := range w.Records {
 		if r.Link.Operation != stop.Operation {
 			continue
 		}
-		if stored, err := api.LoadStopRecord(r.Revision); err == nil && stored.Replicas == stop.Replicas && stored.WhenScaled == stop.WhenScaled {
+		if stored, err := api.LoadStopRecord(r.Revision); err == nil && stored.Replicas == stop.Replicas {
 			return nil
 		}
 		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))

@@ -30,11 +30,12 @@ func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
 type StopStep int
 
 const (
-	NoStep    StopStep = iota
-	StopPods           // scale the set to zero
-	StartPods          // ask the pods back
-	RenewStop          // store the Stop with the UID of the set that a resize has created again
-	EndStop            // restore the retention policy, and remove the Stop
+	NoStep     StopStep = iota
+	StopPods            // scale the set to zero
+	StartPods           // ask the pods back
+	RenewStop           // store the Stop with the UID of the set that a resize has created again
+	DropPolicy          // forget the user's retention policy, because a user has written another one meanwhile
+	EndStop             // restore the retention policy, and remove the Stop
 )
 
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
@@ -49,6 +50,8 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case stop != nil && stop.Set.UID != set.UID:
 		return RenewStop
+	case stop != nil && stop.WhenScaled != "" && statefulset.WhenScaled(set) != statefulset.Retain:
+		return DropPolicy
 	case held != nil && !atZero:
 		first := held.Phase == api.Stopping && !stop.Of(held) && statefulset.Managed(set) && !operation.Aborted(set)
 		if first || stop.Of(held) && OperatorIsLate(set, now) {
@@ -66,7 +69,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case stop.Pending() && atZero: // its Scaler is paused, or was deleted while it was paused
 		return NoStep
-	case stop.WhenScaled != "" && statefulset.WhenScaled(set) == statefulset.Retain && podsEnd(set):
+	case stop.WhenScaled != "" && podsEnd(set):
 		return NoStep
 	}
 	return EndStop

@@ -77,10 +77,12 @@ func MakeJournal(set *appsv1.StatefulSet, record *api.Resize) *appsv1.Controller
 	return makeRevision(set, &record.Header, api.RoleJournal, api.JournalName(record.Operation), journal.Encode())
 }
 
-// MakeStopRecord returns the durable copy of a stop, in case the annotation on the set is lost.
+// MakeStopRecord returns the durable copy of a stop, in case the annotation on the set is lost. It leaves out the retention policy: the
+// manifest that removed the annotation may have set it, and Retain deletes nothing.
 func MakeStopRecord(set *appsv1.StatefulSet, stop *api.Stop) *appsv1.ControllerRevision {
 	header := &api.Header{Operation: stop.Operation, Set: stop.Set}
 	data := api.StopRecord{Version: api.RecordVersion, Stop: *stop}
+	data.Stop.WhenScaled = ""
 	return makeRevision(set, header, api.RoleStop, api.StopRecordName(stop.Operation), data.Encode())
 }
 

@@ -117,7 +117,7 @@ func statesOfGoldenFiles(t *testing.T) map[string]bool {
 
 // TestOraclesSeeLosses breaks a world in ways that functions must not, and once in each way that they may.
 func TestOraclesSeeLosses(t *testing.T) {
-	drydock := apiserver.Client{User: userOf(api.IdleTimeout), Manager: api.FieldManager}
+	drydock := apiserver.Client{User: userOf(api.ScaleHooks), Manager: api.FieldManager}
 	web, claim := in("statefulsets", "web"), claimName("web", 0)
 	restart := func(w *World) {
 		w.remove(person, in("pods", podName("web", 0)), metav1.DeleteOptions{})

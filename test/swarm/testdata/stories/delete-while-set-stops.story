@@ -6,6 +6,6 @@ deliver
 source
 deliver
 source
-deliver
+deliver x3
 policy web 1
 settle

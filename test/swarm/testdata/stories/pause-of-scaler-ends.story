@@ -1,4 +1,4 @@
-# A pause of the Scaler for a sleep ends with the sleep.
+# A set that was deleted and created again during a sleep with a Scaler wakes up.
 world sets=1 owner=0 parallel idle scaler
 calm
 sleep web 4

@@ -1,6 +1,5 @@
 # The Scaler wants no pods, a sleep begins before that, and the set wakes with the former count.
 world sets=2 owner=0 idle scaler
-ends with: in the end, set S has unwanted replicas: N, N ready, and its users want N
 calm 2
 scaler db
 sleepat db
