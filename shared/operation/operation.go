@@ -144,15 +144,14 @@ func (r Records) Busy(kind api.Kind) bool {
 	case api.KindCleanup:
 		return r.Resizing() || r.Sleeping() || r.Scaling() && !r.AwaitsCleanup()
 	case api.KindScale:
-		return r.Resizing() || r.Sleeping() && !r.sleepsByScaling() || r.CleaningUp()
+		return r.Resizing() || r.operatorHolds() || r.CleaningUp()
 	}
 	return r.Resizing() || r.Sleeping() || r.CleaningUp() || r.Scaling()
 }
 
-// sleepsByScaling reports whether a scaling by the set's Scaler stops the members for the sleep, and starts them.
-func (r Records) sleepsByScaling() bool {
-	return r.SleepErr == nil && r.Scale != nil && !r.Sleep.OwnerStops
-}
+// operatorHolds reports whether the owner's operator stops the set for its sleep, and starts it. Otherwise scale-hooks does, also by the
+// scalings of a Scaler.
+func (r Records) operatorHolds() bool { return r.SleepErr != nil || r.Sleep.Active() && r.Sleep.OwnerStops }
 
 // CleanupAwaitingRetry returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep.
 // A cleanup has priority, because only one function may remove the annotation.
