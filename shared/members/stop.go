@@ -53,7 +53,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 	case stop != nil && stop.WhenScaled != "" && statefulset.WhenScaled(set) != statefulset.Retain:
 		return DropPolicy
 	case held != nil && !atZero:
-		first := held.Phase == api.Stopping && !stop.Of(held) && statefulset.Managed(set) && !operation.Aborted(set)
+		first := held.Phase == api.Stopping && !stop.Of(held) && !operation.Aborted(set)
 		if first || stop.Of(held) && OperatorIsLate(set, now) {
 			return StopPods
 		}

@@ -60,10 +60,12 @@ func TestNextStopStep(t *testing.T) {
 		set  *appsv1.StatefulSet
 		want StopStep
 	}{
-		"a set without a sleep":           {standing(3), NoStep},
-		"a set without a sleep, at zero":  {standing(0), NoStep},
-		"a sleep that has not been begun": {standing(3, sleeps(api.Planned)), NoStep},
-		"a sleep begins":                  {standing(3, sleeps(api.Stopping)), StopPods},
+		"a set without a sleep":                    {standing(3), NoStep},
+		"a set without a sleep, at zero":           {standing(0), NoStep},
+		"a sleep that has not been begun":          {standing(3, sleeps(api.Planned)), NoStep},
+		"a sleep begins":                           {standing(3, sleeps(api.Stopping)), StopPods},
+		"a sleep begins at zero":                   {standing(0, sleeps(api.Stopping)), NoStep},
+		"a sleep that has not been begun, at zero": {standing(0, sleeps(api.Planned)), NoStep},
 		"a sleep begins, and its operator stops the pods": {
 			standing(3, sleeps(api.Stopping, build.OwnerStops())), NoStep,
 		},
@@ -236,6 +238,15 @@ func TestNextStopStep(t *testing.T) {
 	}
 }
 
+// TestOrdersStart: the sleep of a set that waits for another one orders nothing yet.
+func TestOrdersStart(t *testing.T) {
+	for orders, sleep := range map[bool]*api.Sleep{true: build.Sleep(api.Waking), false: build.Sleep(api.Waking, waits)} {
+		if got := OrdersStart(sleep, nil); got != orders {
+			t.Errorf("step %q: %t", sleep.Step, got)
+		}
+	}
+}
+
 // recreated returns the set that a resize has created again under another UID.
 func recreated(replicas int32, options ...build.Option) *appsv1.StatefulSet {
 	resize := build.Operation(api.Succeeded, build.ReplacesSet, build.DerivedID)
@@ -267,11 +278,12 @@ func TestHoldingSleep(t *testing.T) {
 		"it is asleep":                       {[]build.Option{sleeps(api.Asleep)}, true},
 		"it wakes":                           {[]build.Option{sleeps(api.Waking, wokenUp)}, false},
 		"it wakes when its dependency is up": {[]build.Option{sleeps(api.Waking, wokenUp, waits)}, true},
-		"it has ended":                       {[]build.Option{sleeps(api.Succeeded, ended)}, false},
-		"its operator stops the pods":        {[]build.Option{sleeps(api.Stopping, build.OwnerStops())}, false},
-		"its operator has stopped the pods":  {[]build.Option{sleeps(api.Asleep, build.OwnerStops())}, false},
-		"it cannot be read":                  {[]build.Option{garbage}, false},
-		"it belongs to a former set":         {[]build.Option{sleeps(api.Asleep), build.UID("uid-new")}, false},
+		"it is planned, with a step of a wake-up": {[]build.Option{sleeps(api.Planned, waits)}, false},
+		"it has ended":                      {[]build.Option{sleeps(api.Succeeded, ended)}, false},
+		"its operator stops the pods":       {[]build.Option{sleeps(api.Stopping, build.OwnerStops())}, false},
+		"its operator has stopped the pods": {[]build.Option{sleeps(api.Asleep, build.OwnerStops())}, false},
+		"it cannot be read":                 {[]build.Option{garbage}, false},
+		"it belongs to a former set":        {[]build.Option{sleeps(api.Asleep), build.UID("uid-new")}, false},
 	} {
 		if held := HoldingSleep(standing(0, row.options...)) != nil; held != row.holds {
 			t.Errorf("%s: it holds: %t", name, held)
