@@ -431,6 +431,14 @@ func TestStageDeadlinesComeFromScaler(t *testing.T) {
 	}
 }
 
+// TestSumOfHugeDeadlinesDoesNotOverflow: idle-timeout adds two deadlines.
+func TestSumOfHugeDeadlinesDoesNotOverflow(t *testing.T) {
+	huge := v1alpha1.Deadline("2562047h").Or(time.Minute)
+	if sum := huge + huge; sum <= 0 {
+		t.Errorf("two deadlines are %s", sum)
+	}
+}
+
 // TestEachRetryHasItsOwnOperation: a retry would otherwise take a hook Job of an earlier attempt for its own.
 func TestEachRetryHasItsOwnOperation(t *testing.T) {
 	seen := map[string]string{build.ID: "the first"}
@@ -484,7 +492,7 @@ func TestScalerWaitsWhileOperatorStopsSet(t *testing.T) {
 			t.Errorf("%s: want that the Scaler waits for the sleep: %s; %+v", phase, p, in.Scalers[0].Status)
 		}
 	}
-	if p := Decide(observed(web(0, withEndedScaling(3)), pilot(withPreHook))); !strings.Contains(p.String(), "replicas = 3") {
+	if p := Decide(observed(web(0, withEndedScaling(3)), pilot(withPreHook))); !strings.Contains(p.String(), "replicas 0 to 3") {
 		t.Errorf("the test is wrong: without the sleep, the Scaler must start the members: %s", p)
 	}
 }

@@ -23,7 +23,7 @@ type Record struct {
 
 // keepStop takes the next step of the stop of a set that no Scaler scales: it scales the set to zero for its sleep, and back.
 func (w work) keepStop() plan.Plan {
-	step := members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
+	step := w.stopStep()
 	switch {
 	case step == members.StopPods && w.rejects(api.ScalingDown), step == members.StartPods && w.rejects(api.WakingUp):
 		return w.noteRefusal(step)
@@ -35,6 +35,11 @@ func (w work) keepStop() plan.Plan {
 		return w.startPods()
 	}
 	return w.tidyStop(step)
+}
+
+// stopStep returns the next step of the stop of the set.
+func (w work) stopStep() members.StopStep {
+	return members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
 }
 
 // rejects reports whether the API server rejected a write of the plan with this reason.
@@ -99,6 +104,14 @@ func (w work) beginStop(patch *plan.Patch, next *api.Stop) []plan.Action {
 	patch.Annotate(api.StopAnnotation, next.Encode())
 	w.setCount(patch, 0)
 	return w.ensureRecord(next)
+}
+
+// beginStopFor adds the stop of the paused scaling to the patch, like beginStop. While the set sleeps, it is the stop of the sleep.
+func (w work) beginStopFor(scaling *api.Scale, patch *plan.Patch) []plan.Action {
+	if sleep := members.HoldingSleep(w.Set); sleep != nil {
+		return w.beginStop(patch, w.nextStop(sleep.Operation, api.KindSleep))
+	}
+	return w.beginStop(patch, w.nextStop(scaling.Operation, api.KindScale))
 }
 
 // startPods asks the pods of a set at zero back.

@@ -41,7 +41,7 @@ const (
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
 // A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends when
-// the Scaler or a wake-up asks for pods.
+// the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	records, stop := operation.Of(set), api.LoadStop(set)
 	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
@@ -67,7 +67,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return StartPods
 	case stop == nil, records.Sleep.Active() && stop.Of(records.Sleep): // the sleep still asks whether its pods were asked back
 		return NoStep
-	case stop.Pending() && atZero: // its Scaler is paused, or was deleted while it was paused
+	case stop.Pending() && (atZero || records.Scale != nil && records.Scale.Paused): // a Scaler starts the pods, or it was deleted
 		return NoStep
 	case stop.WhenScaled != "" && podsEnd(set):
 		return NoStep

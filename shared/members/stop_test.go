@@ -38,6 +38,7 @@ var (
 	optedOut  = build.Label(api.ManagedLabel, "")
 	garbage   = build.Annotation(api.SleepAnnotation, "{")
 	scaler    = scaled(api.Succeeded, 3, "")
+	pausing   = scaled(api.Succeeded, 0, `,"paused":true`)
 	ended     = build.SleepEnded(api.Awake, time.Minute)
 	wokenUp   = func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now) }
 	waits     = build.Step(api.AwaitsDependency)
@@ -180,8 +181,10 @@ func TestNextStopStep(t *testing.T) {
 		"a paused Scaler holds the set, which is woken": {
 			standing(0, sleeps(api.Waking, wokenUp), withStop(paused)), NoStep,
 		},
-		"another client has scaled up a set of a pause":   {standing(2, withStop(paused)), EndStop},
-		"the Scaler was paused, and wants zero pods then": {standing(0, withStop(paused, startedBy)), EndStop},
+		"another client has scaled up a set that a Scaler pauses": {standing(2, withStop(paused), pausing), NoStep},
+		"the Scaler has taken over the count of another client":   {standing(2, withStop(paused), scaler), EndStop},
+		"another client has scaled up a set of a pause":           {standing(2, withStop(paused)), EndStop},
+		"the Scaler was paused, and wants zero pods then":         {standing(0, withStop(paused, startedBy)), EndStop},
 
 		"a resize has created a stopped set again":  {recreated(0, sleepOfFormer, withStop()), RenewStop},
 		"a resize has created a running set again":  {recreated(3, withStop(startedBy)), RenewStop},
