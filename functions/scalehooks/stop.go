@@ -63,6 +63,8 @@ func (w work) tidyStop(step members.StopStep) plan.Plan {
 		return w.endStop()
 	case w.stop != nil:
 		return plan.Noop(api.StaysAsleep)
+	case unreadable != nil && statefulset.Replicas(w.Set) == 0 && w.scaler != nil: // the Scaler has a count
+		return plan.Noop(api.LinkInvalid)
 	case unreadable != nil && statefulset.Replicas(w.Set) == 0:
 		return plan.Do(api.LinkInvalid, w.warn(api.LinkInvalid, "%v. Scale the set to its previous replica count, then delete this "+
 			"ControllerRevision", unreadable))
