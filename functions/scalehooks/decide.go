@@ -186,7 +186,7 @@ func (w work) decideIdle() plan.Plan {
 		return w.setRequestedCount(w.pausedCount())
 	case wanted == nil:
 		return w.setRequestedCount(live)
-	case step == members.StartPods && w.held(): // the sleep is over, and its Scaler is paused
+	case step == members.StartPods && w.held() && w.hasStopOfSleep(): // the sleep is over, and its Scaler is paused
 		return w.keepStopForScaler()
 	case w.stop.Pending() && *wanted == 0 && !w.held() && live == 0:
 		if p := w.giveUpStopped(); p.Kind == plan.KindDo {

@@ -119,7 +119,7 @@ func (w work) beginStopFor(scaling *api.Scale, patch *plan.Patch) []plan.Action 
 // startPods asks the pods of a set at zero back.
 func (w work) startPods() plan.Plan {
 	next, sleep := w.stop, operation.Of(w.Set).Sleep
-	if w.stop.Pending() && w.stop.Kind == api.KindSleep {
+	if w.hasStopOfSleep() {
 		next = w.stop.Clone()
 	} else { // the sleep has the count
 		next = w.nextStop(sleep.Operation, api.KindSleep)
@@ -174,10 +174,19 @@ func (w work) endStop() plan.Plan {
 	return plan.Do(api.CleaningUp, append(append(actions, patch.Actions()...), notes...)...)
 }
 
-// keepStopForScaler leaves the stop of a sleep that has ended to the paused Scaler.
-func (w work) keepStopForScaler() plan.Plan {
+// hasStopOfSleep reports whether the pods were stopped for a sleep.
+func (w work) hasStopOfSleep() bool { return w.stop.Pending() && w.stop.Kind == api.KindSleep }
+
+// stopOfScaler returns the stop of a sleep that has ended, as one of the Scaler.
+func (w work) stopOfScaler() *api.Stop {
 	next := w.stop.Clone()
 	next.Kind, next.Operation = api.KindScale, w.record.Operation
+	return next
+}
+
+// keepStopForScaler leaves the stop of a sleep that has ended to the paused Scaler.
+func (w work) keepStopForScaler() plan.Plan {
+	next := w.stopOfScaler()
 	actions := append(w.deleteRecords().Actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, next)))
 	return plan.Do(api.SetPaused, append(actions, w.storeStop(next).Actions()...)...)
 }
@@ -186,7 +195,11 @@ func (w work) keepStopForScaler() plan.Plan {
 // the Stop stays until they have been started for that, and needs no record.
 func (w work) giveUpStopped() plan.Plan {
 	if w.hasPreHook() {
-		return w.deleteRecords()
+		actions := w.deleteRecords().Actions
+		if w.hasStopOfSleep() { // its end would start the pods if the Scaler is deleted
+			actions = append(actions, w.storeStop(w.stopOfScaler()).Actions()...)
+		}
+		return plan.Do(api.CleaningUp, actions...)
 	}
 	return plan.Do(api.AtZeroAlready, w.storeStop(w.started(w.stop)).Actions()...)
 }

@@ -197,6 +197,9 @@ func TestSleepWithScaler(t *testing.T) {
 		row{"the set wakes, and the Scaler requests fewer members with a pre hook", alone(web(0, waking, stop, stopped),
 			pilot(wants(1), withPreHook), kept)},
 		row{"the set wakes, and the Scaler is paused", alone(web(0, waking, stop, stopped), pilot(pausedScaler), kept)},
+		row{"a set at zero is needed, and its new Scaler is paused", alone(web(0, asleep(api.Waking)), pilot(pausedScaler))},
+		row{"a set at zero is needed, and its paused Scaler requests no members", alone(web(0, asleep(api.Waking),
+			withEndedScaling(0)), pilot(pausedScaler, wants(0)))},
 		row{"the set wakes, and the Scaler requests no members", alone(web(0, waking, stop, stopped), pilot(wants(0)), kept)},
 		row{"the set wakes, and the Scaler requests no members with a pre hook", alone(web(0, waking, stop, stopped),
 			pilot(wants(0), withPreHook), kept)},
@@ -241,6 +244,21 @@ func TestSleepAndPauseTogether(t *testing.T) {
 	}
 	if end := with(slept, build.Sleep(api.Waking, wokenUp)); count(end) != 3 {
 		t.Errorf("without a pause, the set wakes with %d replicas", count(end))
+	}
+}
+
+// TestSetAtZeroOfScalerStaysThere: a set sleeps, and its Scaler requests no members then. After the wake-up, the Scaler is deleted.
+func TestSetAtZeroOfScalerStaysThere(t *testing.T) {
+	for hook, options := range map[string][]build.Option{"without a hook": {wants(0)}, "with a pre hook": {wants(0), withPreHook}} {
+		in := alone(web(0, asleep(api.Waking, wokenUp), withStop(), withRecord(api.Succeeded, pausedAtZero)), stopOf(build.Stop()),
+			pilot(options...))
+		end, _ := playToEnd(t, in)
+		end.Set = build.With(end.Set.DeepCopy(), asleep(api.Succeeded, hasWoken))
+		end, _ = playToEnd(t, end)
+		end.Scalers = nil
+		if end, _ = playToEnd(t, end); *end.Set.Spec.Replicas != 0 {
+			t.Errorf("%s: %d members start", hook, *end.Set.Spec.Replicas)
+		}
 	}
 }
 

@@ -88,10 +88,10 @@ func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
 const lateOperator = time.Minute
 
 // OperatorIsLate reports whether the set was scaled up so soon after its stop that its operator may not have known of its pause. The set is
-// then stopped once more. Later, or after that, whoever scales it up needs it.
+// then stopped once more. Later, after that, or if the API server rejects that, the client that scales it up needs it.
 func OperatorIsLate(set *appsv1.StatefulSet, now time.Time) bool {
 	stop := api.LoadStop(set)
-	return stop.Pending() && !stop.Again && statefulset.Controller(set) != nil && operation.Of(set).Scale == nil &&
+	return stop.Pending() && !stop.Again && stop.RefusedAt == nil && statefulset.Controller(set) != nil && operation.Of(set).Scale == nil &&
 		operation.Within(now, stop.StoppedAt.Time, lateOperator)
 }
 
