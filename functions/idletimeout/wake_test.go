@@ -60,7 +60,7 @@ func TestWakingAtZero(t *testing.T) {
 	}
 	check(t, map[string]Input{
 		"its pods have not been asked back yet":                            waking(nil, stopped()),
-		"its pods have not been asked back in time":                        waking(edits{late}, stopped()),
+		"its pods are asked back late":                                     waking(edits{late}, stopped()),
 		"its last pods end, and they have not been asked back yet":         waking(nil, stopped(), ending),
 		"its pods were asked back, and it is at zero":                      waking(nil, started),
 		"its pods were asked back, and it is at zero, and pods end":        waking(nil, started, ending),
@@ -91,20 +91,20 @@ func TestAwaitOwner(t *testing.T) {
 	started, refused := stopped(build.NotStopped(), build.StartedFor(30*time.Second)), stopped(build.NotStopped(), build.RefusedBy("quota exceeded"))
 	stuck := func(s *api.Sleep) { s.OwnerProblem = `Database main stays paused: databases "main" is forbidden` }
 	check(t, map[string]Input{
-		"the operator has time left":                                with(nil),
-		"the operator did not start the set in time":                with(edits{late}),
-		"the operator started the set in time":                      with(edits{late}, build.Replicas(3)),
-		"the operator has started one of three members":             with(nil, build.Replicas(1)),
-		"the operator has started only one member in time":          with(edits{late}, build.Replicas(1)),
-		"Drydock restores its replicas, which has yet to be done":   with(edits{forOwner}),
-		"Drydock restores its replicas, which was not done in time": with(edits{forOwner, late}),
-		"Drydock restored its replicas, and they start":             with(edits{forOwner}, started, build.Replicas(3), build.ReplicaCounts(3, 1)),
-		"Drydock restored its replicas, and they are ready":         with(edits{forOwner}, started, build.Replicas(3)),
-		"its operator scales it to zero again":                      with(edits{forOwner}, started, ending),
-		"its operator scales it to zero again, and pods never end":  with(edits{forOwner, late}, started, ending),
-		"its operator scaled it to zero again":                      with(edits{forOwner}, started),
-		"its operator obeys a stop that Drydock cannot end":         with(edits{forOwner, stuck}, started),
-		"the API server has rejected its replicas":                  with(edits{forOwner}, refused),
+		"the operator has time left":                               with(nil),
+		"the operator did not start the set in time":               with(edits{late}),
+		"the operator started the set in time":                     with(edits{late}, build.Replicas(3)),
+		"the operator has started one of three members":            with(nil, build.Replicas(1)),
+		"the operator has started only one member in time":         with(edits{late}, build.Replicas(1)),
+		"Drydock restores its replicas, which has yet to be done":  with(edits{forOwner}),
+		"Drydock restores its replicas, which is done late":        with(edits{forOwner, late}),
+		"Drydock restored its replicas, and they start":            with(edits{forOwner}, started, build.Replicas(3), build.ReplicaCounts(3, 1)),
+		"Drydock restored its replicas, and they are ready":        with(edits{forOwner}, started, build.Replicas(3)),
+		"its operator scales it to zero again":                     with(edits{forOwner}, started, ending),
+		"its operator scales it to zero again, and pods never end": with(edits{forOwner, late}, started, ending),
+		"its operator scaled it to zero again":                     with(edits{forOwner}, started),
+		"its operator obeys a stop that Drydock cannot end":        with(edits{forOwner, stuck}, started),
+		"the API server has rejected its replicas":                 with(edits{forOwner}, refused),
 	})
 }
 
