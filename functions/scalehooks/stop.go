@@ -214,8 +214,8 @@ func (w work) storeStop(stop *api.Stop) *plan.Patch {
 	return plan.PatchOf(plan.StatefulSets, w.Set).Annotate(api.StopAnnotation, stop.Encode())
 }
 
-// storedStop returns the Stop in a record of this set, or nil. A record that is being deleted does not count, although a finalizer of another
-// client may keep it for long.
+// storedStop returns the Stop in a record of this set, or nil. A record that is being deleted does not count, although a finalizer of
+// another client may keep it for long.
 func (w work) storedStop() (latest *api.Stop, err error) {
 	for _, r := range w.Records {
 		if r.Link.Set.UID != w.Set.UID || r.Revision.DeletionTimestamp != nil {

@@ -40,8 +40,8 @@ const (
 
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
-// A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends when
-// the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
+// A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends
+// when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	records, stop := operation.Of(set), api.LoadStop(set)
 	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
@@ -75,8 +75,8 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 	return EndStop
 }
 
-// OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that stopped
-// them does not start them. They are asked for once.
+// OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that
+// stopped them does not start them. They are asked for once.
 func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
 	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) {
 		return false

@@ -103,8 +103,8 @@ func TestNextStopStep(t *testing.T) {
 		"an operator scales up after a minute": {
 			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Minute)), operator), NoStep,
 		},
-		"an operator is late, and the API server rejects the second stop": {standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second),
-			build.RefusedBy("a quota")), operator), NoStep},
+		"an operator is late, and the API server rejects the second stop": {standing(3, sleeps(api.Stopping),
+			withStop(build.StoppedFor(time.Second), build.RefusedBy("a quota")), operator), NoStep},
 		"an operator is late a second time": {
 			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second), again), operator), NoStep,
 		},
