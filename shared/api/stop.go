@@ -37,8 +37,8 @@ const (
 	longestRefusal = 1500
 )
 
-// LoadStop returns the set's Stop, or nil if it has none that can be read and belongs to this set. One of the set that a resize has replaced
-// by this one belongs to it.
+// LoadStop returns the set's Stop, or nil if it has none that can be read and belongs to this set. One of the set that a resize has
+// replaced by this one belongs to it.
 func LoadStop(set *appsv1.StatefulSet) *Stop {
 	text, s := set.Annotations[StopAnnotation], &Stop{}
 	if text == "" || len(text) > longestStop || bounded.Document([]byte(text), s) != nil || !s.valid() || s.Set.Name != set.Name {

@@ -26,6 +26,14 @@ func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
 	return nil
 }
 
+// LostSleep reports whether the set is stopped for a sleep of which it has lost the record, for example because a manifest has replaced its
+// annotations. idle-timeout then writes that it wakes up, and that it was used.
+func LostSleep(set *appsv1.StatefulSet) bool {
+	stop, records := api.LoadStop(set), operation.Of(set)
+	return stop.Pending() && stop.Kind == api.KindSleep && statefulset.Managed(set) && statefulset.Replicas(set) == 0 &&
+		!stop.Of(records.Sleep) && !records.Sleeping()
+}
+
 // StopStep is the next step of the stop of a set's pods.
 type StopStep int
 
@@ -40,8 +48,8 @@ const (
 
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
-// A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends
-// when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
+// If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock. The
+// Stop for a paused Scaler ends when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	records, stop := operation.Of(set), api.LoadStop(set)
 	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
@@ -60,7 +68,8 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case held != nil:
 		return NoStep
-	case atZero && (stop.Pending() && stop.Kind == api.KindSleep || OrdersStart(records.Sleep, stop)):
+	case atZero && (stop.Pending() && stop.Kind == api.KindSleep && (stop.Of(records.Sleep) || !statefulset.Managed(set)) ||
+		OrdersStart(records.Sleep, stop)):
 		if stop != nil && stop.RefusedAt != nil && operation.Within(now, stop.RefusedAt.Time, retry) {
 			return NoStep
 		}
