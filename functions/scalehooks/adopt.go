@@ -5,13 +5,8 @@ import (
 	"drydock.dev/shared/scale"
 )
 
-<<<<<<< HEAD
-// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not while the set is
-// held, and not with a fixed count.
-=======
 // adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not while the set is held, and
 // not with a fixed count.
->>>>>>> one-writer
 func (w work) adoptsLiveCount() bool {
 	return w.acceptsOtherClients() && !w.held()
 }
