@@ -231,9 +231,11 @@ func TestHandleAtZero(t *testing.T) {
 		"its paused Scaler was deleted":       with(two, ofScaler).withSignal(events.Wake, 0),
 		"its paused Scaler was deleted, and the set is not needed":   with(two, ofScaler),
 		"its paused Scaler was deleted, and an operator controls it": with(ofScaler, operated).withSignal(events.Wake, 0),
-		"its Scaler is paused":                                            on(scaledByPilot(web(append(bare, ofScaler)...))).withScaler(true).withSignal(events.Wake, 0),
-		"the pods of a failed wake-up have not been asked back":           with(stopped(), failed).withSignal(events.Wake, 0),
-		"the pods of a failed wake-up were asked back, and it is at zero": with(stopped(build.StartedFor(time.Second)), failed).withSignal(events.Wake, 0),
+		"its Scaler is paused": on(scaledByPilot(web(append(bare, ofScaler)...))).withScaler(true).withSignal(
+			events.Wake, 0),
+		"the pods of a failed wake-up have not been asked back": with(stopped(), failed).withSignal(events.Wake, 0),
+		"the pods of a failed wake-up were asked back, and it is at zero": with(stopped(build.StartedFor(time.Second)), failed).withSignal(
+			events.Wake, 0),
 	})
 	t.Run("a set with its own timeout wakes too", func(t *testing.T) {
 		// The first step may store the use. The second step wakes the set.

@@ -32,8 +32,8 @@ func replicasWrittenBy(manager string) build.Option {
 	})
 }
 
-// simulation applies the decisions of idle-timeout and scale-hooks to the sets, as the API server would. The StatefulSet controller finishes
-// its work before the next decision. A set with the label "broken" never becomes ready.
+// simulation applies the decisions of idle-timeout and scale-hooks to the sets, as the API server would. The StatefulSet controller
+// finishes its work before the next decision. A set with the label "broken" never becomes ready.
 type simulation struct {
 	t    *testing.T
 	now  time.Time
@@ -163,7 +163,8 @@ func TestPlannedSleepWaitsForPauseOwner(t *testing.T) {
 
 func TestAsleep(t *testing.T) {
 	asleep := func(options ...build.Option) Input {
-		return on(web(append([]build.Option{zero, stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour))}, options...)...))
+		asleep := []build.Option{zero, stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour))}
+		return on(web(append(asleep, options...)...))
 	}
 	check(t, map[string]Input{
 		"the set is not needed":         asleep(),
@@ -172,7 +173,7 @@ func TestAsleep(t *testing.T) {
 		"a keep-warm window opens":      asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
 		"awake-until is in the future":  asleep(build.AwakeFor(time.Minute)),
 		"the timeout was removed":       asleep(without(api.IdleTimeoutAnnotation)),
-		"the set is no longer paused":   on(web(zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))),
+		"the set is no longer paused":   asleep(sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused))),
 		"the user aborts the sleep":     asleep(abort),
 		"the set is no longer opted in": asleep(optOut),
 		"the operator stopped the set and has to start it": on(
