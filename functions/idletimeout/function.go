@@ -39,9 +39,9 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 		settings: settings, log: log}
 }
 
-// Handle is safe to repeat, to reorder and to run concurrently. An event only triggers a reconcile, or reports an activity. An
-// activity can only move the last activity later. If the API server permanently rejects a write for another member of the group, the rest of
-// the group continues without it.
+// Handle is safe to repeat, to reorder and to run concurrently. An event only triggers a reconcile, or reports an activity. An activity can
+// only move the last activity later. If the API server permanently rejects a write for another member of the group, the rest of the group
+// continues without it.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	if namespace, group, ok := events.GroupOf(e); ok {
 		name, err := f.representativeOf(ctx, namespace, group)

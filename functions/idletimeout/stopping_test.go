@@ -107,6 +107,7 @@ func TestDeadlineOfStop(t *testing.T) {
 		options []build.Option
 		fails   bool
 	}{
+		"its record has no deadline":                       {[]build.Option{sleep(api.Stopping)}, false},
 		"it is stopped at the deadline":                    {[]build.Option{sleep(api.Stopping, build.SleepDue(0))}, false},
 		"it is not stopped after the deadline":             {[]build.Option{overdue}, true},
 		"it was stopped just before the deadline":          {append(ending, overdue, stopped(build.StoppedFor(time.Minute))), false},
