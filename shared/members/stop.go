@@ -41,7 +41,7 @@ const (
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
 // A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends
-// when the Scaler or a wake-up asks for pods.
+// when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	records, stop := operation.Of(set), api.LoadStop(set)
 	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
