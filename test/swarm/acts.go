@@ -260,8 +260,8 @@ func (w *World) scale(set string, n int) {
 
 func (w *World) scaleScaler(set string, n int) {
 	k := in("scalers", scalerName(set))
-	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || n == 0 && w.isAsleep(set) || w.fixedCount(set) > 0 {
-		return // docs/scaler.md: a Scaler that is scaled to zero during a sleep gets the count from before it
+	if o := w.server.Get(k); o == nil || numberOf(o, "spec", "replicas") == n || w.fixedCount(set) > 0 {
+		return
 	}
 	if w.change(person, k, "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
 		w.wishes.scalers[set] = n

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing/synctest"
+	"time"
 
 	"drydock.dev/shared/serve"
 	"drydock.dev/test/swarm/apiserver"
@@ -24,6 +25,7 @@ type process struct {
 	gate   chan bool     // true lets the request pass, false loses it
 	signal chan struct{} // the process stands at its gate, or has ended
 	at     string        // the request at the gate
+	since  time.Time     // when it came there
 	cancel context.CancelFunc
 	ended  bool
 }
@@ -125,6 +127,18 @@ func (w *World) kill(i int) {
 	w.held = slices.Delete(w.held, i, i+1)
 }
 
+// longestRequest is how long a request can be on its way: its client gives up after serve.DefaultDeadline, and the API server after a minute.
+const longestRequest = 2 * time.Minute
+
+// loseOldRequests ends the held processes whose request has been on its way for too long after the time has passed.
+func (w *World) loseOldRequests(after time.Duration) {
+	for i := len(w.held) - 1; i >= 0; i-- {
+		if time.Since(w.held[i].since)+after >= longestRequest {
+			w.kill(i)
+		}
+	}
+}
+
 // gate is the transport of the functions. A request of a held process waits there, like one that is delayed on its way: it arrives even if
 // the process has given up in the meantime.
 type gate struct{ w *World }
@@ -136,7 +150,7 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.Join(err, errLost)
 	}
 	if p.stops == all || p.stops == writes && request.Writes() {
-		p.at = r.Method + " " + request.Key.String()
+		p.at, p.since = r.Method+" "+request.Key.String(), time.Now()
 		p.signal <- struct{}{}
 		if !<-p.gate {
 			return nil, errLost

@@ -78,7 +78,7 @@ func (w *World) putSpec(o *apiserver.Object, set string) {
 func (w *World) replace(set string) {
 	w.change(tool, in("statefulsets", set), "", func(o *apiserver.Object) {
 		for _, name := range []string{api.SleepAnnotation, api.ScaleAnnotation, api.StatusAnnotation, api.CleanupAnnotation,
-			api.LastActivityAnnotation, api.AwakeUntilAnnotation} {
+			api.StopAnnotation, api.LedgerAnnotation, api.LastActivityAnnotation, api.AwakeUntilAnnotation} {
 			put(o, nil, "metadata", "annotations", name)
 		}
 		put(o, w.wishes.policies[set], "spec", "persistentVolumeClaimRetentionPolicy", "whenScaled")

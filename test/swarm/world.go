@@ -347,6 +347,7 @@ func (w *World) round(long time.Duration) {
 
 // pass lets time pass, to the next full second. The random pauses of functions then change nothing.
 func (w *World) pass(long time.Duration) {
+	w.loseOldRequests(long)
 	time.Sleep(long)
 	if rest := time.Until(time.Now().Truncate(time.Second).Add(time.Second)); rest < time.Second {
 		time.Sleep(rest)

@@ -1,6 +1,5 @@
 # The pause of the owner arrives after the sleep has ended, and nobody ends it.
 world sets=1 owner=2 ownsall parallel
-ends with: in the end, the owner is
 paused web
 source
 deliver

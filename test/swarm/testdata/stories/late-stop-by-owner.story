@@ -1,6 +1,5 @@
 # The stop by the owner arrives after the sleep has ended, and the set stays at zero. Its claims stay, too.
 world sets=1 owner=3 ownsall parallel cleanup
-ends with: in the end, set S has NO replicas: N, N ready, and its users want N
 calm
 paused web
 source
