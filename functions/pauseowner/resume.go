@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -49,6 +50,10 @@ func resumeAll(in Input, operations operation.Records) plan.Plan {
 	return plan.Noop(api.NotOurPhase)
 }
 
+// longestRequest is how long after its record a write to the owner may arrive: an event ends after 25 seconds, and the API server ends a
+// request after a minute. A write that ends the pause makes all earlier ones conflict.
+const longestRequest = 2 * time.Minute
+
 // resume ends one pause and then removes its record. A pause ends when its operation is over. It ends earlier, as soon as the set has its
 // replicas back, because pods may need their operator to become ready. problem says why the owner cannot be resumed, or is empty.
 func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.Plan, problem string) {
@@ -69,18 +74,19 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 	if problem := in.stuckProblem(record); problem != "" {
 		return plan.Noop(api.OwnerStays), problem
 	}
+	var actions []plan.Action
 	if record.Object != nil {
 		release, err := record.release(operatorStarts)
-		if err != nil {
+		switch {
+		case err != nil:
 			return plan.Noop(api.OwnerStays), ""
+		case len(release) == 0 && operation.Within(in.Now, record.Revision.CreationTimestamp.Time, longestRequest):
+			return plan.Noop(api.OwnerStays), "" // the write that pauses the owner may still be on its way
 		}
-		if len(release) > 0 {
-			return plan.Do(api.OwnerResumed, release...), ""
-		}
+		actions = release
 	}
-	var actions []plan.Action
 	if current != nil && current.Head().OwnerProblem != "" {
-		actions = operation.Store(in.Set, withOwnerProblem(current, "")).Actions()
+		actions = append(actions, operation.Store(in.Set, withOwnerProblem(current, "")).Actions()...)
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation), ""

@@ -122,6 +122,12 @@ func (o Owner) recorded(by owners.Means) OwnerRecord {
 	return OwnerRecord{Revision: revision, Link: link, Owner: &doc, Resource: o.Resource, Object: o.Object}
 }
 
+// created sets the age of the record.
+func (r OwnerRecord) created(ago time.Duration) OwnerRecord {
+	r.Revision.CreationTimestamp = metav1.NewTime(build.Now.Add(-ago))
+	return r
+}
+
 // resumedAt is the record of an owner whose row says when a pause ends.
 func (r OwnerRecord) resumedAt(at owners.ResumeMoment) OwnerRecord {
 	r.Row.Resume = at
@@ -459,6 +465,10 @@ func TestOwnerIsResumedAfterSleep(t *testing.T) {
 			build.Sleep(api.Asleep, func(s *api.Sleep) { s.Operation = "000000000000" }).Encode())),
 		"the record belongs to another set":             in(api.Asleep, pause, build.UID("uid-2")),
 		"the process died before it deleted the record": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause)),
+		"the owner shows no pause, and its write may still arrive": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause).
+			created(longestRequest - time.Second)),
+		"the owner shows no pause, and its write can arrive no more": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause).
+			created(longestRequest)),
 		"the set sleeps, and a resize has ended": in(api.Asleep, pause,
 			build.Status(build.Operation(api.Succeeded))),
 		"the sleep has ended, and a resize runs":              in(api.Succeeded, pause, resize),
