@@ -50,7 +50,6 @@ func TestFenceOfScaleHooks(t *testing.T) {
 	for what, body := range map[string]string{
 		"another pod template": `{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`,
 		"a mark on its pods":   `{"spec":{"template":{"metadata":{"annotations":{"x":"y"}}}}}`,
-		"the claim retention":  `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`,
 		"the update strategy":  `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":1}}}}`,
 		"the cleanup's mark":   `{"metadata":{"labels":{"drydock.dev/finalizer":"cleanup"}}}`,
 		"its finalizer":        `{"metadata":{"finalizers":["drydock.dev/cleanup"]}}`,
@@ -75,11 +74,15 @@ func TestFenceOfScaleHooks(t *testing.T) {
 			t.Errorf("removing %s: %v", key, err)
 		}
 	}
-	for _, set := range []string{"plain", "zero"} { // they have not opted in
-		for _, body := range []string{`{"spec":{"replicas":3}}`, writesRecord} {
-			if err := s.patchSet(set, body); !apierrors.IsForbidden(err) {
-				t.Errorf("set %s, %s: %v", set, body, err)
-			}
+	// The sets have not opted in. One at zero may have lost its labels and annotations while it was stopped, so it may be started.
+	for _, write := range [][2]string{{"plain", `{"spec":{"replicas":3}}`}, {"plain", writesRecord}, {"zero", writesRecord}} {
+		if err := s.patchSet(write[0], write[1]); !apierrors.IsForbidden(err) {
+			t.Errorf("set %s, %s: %v", write[0], write[1], err)
+		}
+	}
+	for _, body := range []string{`{"metadata":{"annotations":{"drydock.dev/stop":"{}"}}}`, `{"spec":{"replicas":3}}`} {
+		if err := s.patchSet("zero", body); err != nil {
+			t.Errorf("set zero, %s: %v", body, err)
 		}
 	}
 }
