@@ -98,7 +98,7 @@ func TestStopConcernsScaleHooks(t *testing.T) {
 			change := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Retry: retry, Swept: swept}
 			concerns(t, fmt.Sprintf("%s, swept %t", name, swept), scale.Concerned(change), row.want)
 			change.Gone = true
-			concerns(t, name+", and it is gone", scale.Concerned(change), false)
+			concerns(t, name+", and it is gone", scale.Concerned(change), api.LoadStop(set) != nil)
 		}
 	}
 }
