@@ -62,7 +62,7 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 				continue
 			}
 			acts[function]++
-			if function == api.PauseOwner && w.sleepEnds() {
+			if function == api.PauseOwner && w.sleepEnds() || function == api.ScaleHooks && w.stopOfActiveSleep() {
 				continue
 			}
 			if !slices.Contains(concerned, function) && !doneByOther(decisions, concerned, p.Reason) {
@@ -71,7 +71,8 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 			}
 		}
 	}
-	for _, function := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod} {
+	for _, function := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod,
+		api.ScaleHooks} {
 		if acts[function] < worlds/50 {
 			t.Errorf("%s acts in only %d of %d worlds; make the random worlds more realistic", function, acts[function], worlds)
 		}
@@ -148,7 +149,7 @@ func newWorld(seed uint64) *randomWorld {
 			options = append(options, option)
 		}
 	}
-	for _, record := range []build.Option{w.resize(), w.sleep(), w.cleanup()} {
+	for _, record := range []build.Option{w.resize(), w.sleep(), w.cleanup(), w.stop()} {
 		if w.oneIn(3) {
 			options = append(options, record)
 		}
@@ -309,10 +310,44 @@ func (w *randomWorld) sleep() build.Option {
 	if sleep.Phase.Terminal() {
 		build.SleepEnded(oneOf(w, api.Aborted, api.StartedByOthers, api.Awake), oneOf(w, time.Minute, time.Hour))(sleep)
 	}
-	if w.oneIn(2) {
-		w.journals = append(w.journals, resources.MakeSleepRecord(build.Set("web"), sleep))
-	}
 	return build.WithSleep(sleep)
+}
+
+// stop returns the Stop of the set's sleep, of another one, or of a paused Scaler. It may have its record, and the set may have lost it.
+func (w *randomWorld) stop() build.Option {
+	stop := build.Stop(build.StoppedFor(oneOf(w, time.Second, time.Hour)))
+	switch w.IntN(4) {
+	case 0:
+		build.StoppedByScaler("5ca1e0012345")(stop)
+	case 1:
+		stop.Operation = "fedcba987654"
+	}
+	if w.oneIn(3) {
+		build.StartedFor(time.Second)(stop)
+	}
+	if w.oneIn(3) {
+		stop.Refused, stop.RefusedAt = "a quota", operation.Moment(build.Now.Add(-oneOf(w, time.Second, time.Hour)))
+	}
+	if w.oneIn(3) {
+		build.FormerWhenScaled(oneOf(w, appsv1.DeletePersistentVolumeClaimRetentionPolicyType))(stop)
+	}
+	if w.oneIn(2) {
+		w.journals = append(w.journals, resources.MakeStopRecord(build.Set("web"), stop))
+	}
+	if w.oneIn(3) {
+		return func(metav1.Object) {}
+	}
+	return build.WithStop(stop)
+}
+
+// stopOfActiveSleep reports whether only the record of a stop is left, and its sleep is active. The sweep reports it when the sleep has
+// ended.
+func (w *randomWorld) stopOfActiveSleep() bool {
+	sleep := operation.Of(w.set).Sleep
+	return sleep.Active() && api.LoadStop(w.set) == nil && slices.ContainsFunc(w.journals, func(r *appsv1.ControllerRevision) bool {
+		link := api.RevisionLink(r)
+		return link.Role == api.RoleStop && link.Operation == sleep.Operation
+	})
 }
 
 // retired returns an old volume that an operation has replaced.
@@ -342,12 +377,12 @@ func (w *randomWorld) observed() *world.Observed {
 // decisions returns the decision of each function on the set.
 func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 	settings, group := build.SleepSettings(), idle.Group{idle.MemberOf(w.set)}
-	sleeps, roles := map[string][]idletimeout.Record{}, []api.Role(nil)
+	stops, roles := []scalehooks.Record(nil), []api.Role(nil)
 	for _, r := range w.journals {
 		link := api.RevisionLink(r)
 		roles = append(roles, link.Role)
-		if link.Role == api.RoleSleep {
-			sleeps["web"] = append(sleeps["web"], idletimeout.Record{Revision: r, Link: link})
+		if link.Role == api.RoleStop {
+			stops = append(stops, scalehooks.Record{Revision: r, Link: link})
 		}
 	}
 	classes := &world.Cluster{Classes: map[string]*storagev1.StorageClass{build.Class: {}}}
@@ -358,12 +393,11 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 		api.Backup:     backup.Decide(backup.Input{Observed: w.observed(), Settings: settings, Progress: map[int]moverreport.Progress{}}),
 		api.Restore: restore.Decide(restore.Input{Observed: w.observed(), Namespace: build.Namespace, Settings: settings,
 			Waited: time.Minute}),
-		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings,
-			Records: sleeps}),
+		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings}),
 		api.CleanupPod: cleanuppod.Decide(cleanuppod.Input{Now: build.Now, Name: "web", Set: w.set, Claims: w.claims, Pods: w.pods,
 			Settings: settings, Journal: slices.Contains(roles, api.RoleJournal)}),
 		api.ScaleHooks: scalehooks.Decide(scalehooks.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: w.set,
-			Settings: settings}),
+			Settings: settings, Records: stops}),
 	}
 }
 

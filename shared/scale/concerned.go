@@ -16,8 +16,11 @@ var scaleHooks = []api.Function{api.ScaleHooks}
 
 // Concerned returns the functions that a change of the set concerns because of its count: the next step of a stop, its ledger, and its
 // Scaler. Every change of a set with a Scaler does, because the Scaler's status has the number of members. The sweep compares the two
-// instead, see ConcernedByScaler.
+// instead, see ConcernedByScaler. A stopped set that has lost its opt-in label starts again, and the record of a deleted one is deleted.
 func Concerned(c operation.Change) []api.Function {
+	if c.Gone && api.LoadStop(c.Set) != nil {
+		return scaleHooks
+	}
 	if !c.Gone && (members.Due(c.Set) || members.NextStopStep(c.Set, c.Now, c.Retry) != members.NoStep) {
 		return scaleHooks
 	}
