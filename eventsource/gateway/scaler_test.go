@@ -15,7 +15,7 @@ import (
 func TestSetAtZeroByItsScalerIsStopped(t *testing.T) {
 	record := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: api.Succeeded, Operation: build.ID,
 		Set: api.SetRef{Name: "web", UID: "uid-web"}, Started: metav1.NewTime(build.Now)},
-		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Paused: true, PausedCount: 3}
+		Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}, Paused: true}
 	set := build.Set("web", build.Replicas(0), build.Annotation(api.IdleTimeoutAnnotation, "1h"),
 		build.Annotation(api.WakeReplicasAnnotation, "3"), build.Annotation(api.ScaleAnnotation, record.Encode()))
 	if loaded, err := api.LoadScale(set); err != nil || loaded == nil {

@@ -85,6 +85,14 @@ func failedAt(phase api.Phase) func(*appsv1.StatefulSet) {
 	}
 }
 
+// stopped is for a set at zero whose pods scale-hooks has not asked back yet.
+func stopped(s *appsv1.StatefulSet) {
+	replicas(0, 0)(s)
+	stop := &api.Stop{Set: api.SetRef{Name: s.Name, UID: s.UID}, Operation: "0123456789ab", Kind: api.KindSleep, Replicas: 2,
+		StoppedAt: &metav1.Time{Time: noon}}
+	s.Annotations[api.StopAnnotation] = stop.Encode()
+}
+
 func owned(s *appsv1.StatefulSet) {
 	yes := true
 	s.OwnerReferences = []metav1.OwnerReference{{Kind: "Redis", Name: s.Name, Controller: &yes}}
@@ -183,7 +191,7 @@ func TestSessions(t *testing.T) {
 		"the sleep failed, and the set is restarting": {
 			[]Unit{unit("web", set("web", failedAt(api.Stopping), replicas(2, 0), until(20*minutes)))}, minutes},
 		"the sleep failed, and left the set at zero": {
-			[]Unit{unit("web", set("web", failedAt(api.Stopping), replicas(0, 0), until(20*minutes)))}, minutes},
+			[]Unit{unit("web", set("web", failedAt(api.Stopping), stopped, until(20*minutes)))}, minutes},
 		"the sleep failed, and the set runs": {[]Unit{unit("web", set("web", sleep(api.Failed, "no consent"), until(20*minutes)))},
 			minutes},
 		"scaled to zero by an administrator": {[]Unit{unit("web", set("web", replicas(0, 0), until(20*minutes)))}, minutes},
@@ -220,7 +228,7 @@ func TestSessions(t *testing.T) {
 		"a group waits for a named member at zero":   {[]Unit{unit("batch", set("batch", replicas(0, 0)), set("db"))}, 10 * minutes},
 		"a group waits for a member at zero with wake-replicas": {
 			[]Unit{unit("", set("batch", replicas(0, 0), with(api.WakeReplicasAnnotation, "1")), set("db", until(20*minutes)))}, minutes},
-		"a failed sleep at zero: the session is written": {[]Unit{unit("", set("db", failedAt(api.Waking), replicas(0, 0)))}, 10 * minutes},
+		"a failed sleep at zero: the session is written": {[]Unit{unit("", set("db", failedAt(api.Waking), stopped))}, 10 * minutes},
 		"the record of the resize belongs to another set": {
 			[]Unit{unit("web", set("web", replicas(0, 0), resizing, func(s *appsv1.StatefulSet) { s.UID = "other" }))}, minutes},
 		"an optional set wakes, and the session does not wait for it": {

@@ -5,8 +5,8 @@ import (
 	"drydock.dev/shared/scale"
 )
 
-// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not while the set is held, and not with
-// a fixed count.
+// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not while the set is
+// held, and not with a fixed count.
 func (w work) adoptsLiveCount() bool {
 	return w.acceptsOtherClients() && !w.held()
 }

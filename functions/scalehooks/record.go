@@ -39,8 +39,8 @@ func (w work) pausedCount() int32 {
 }
 
 // losesPausedMembers reports whether a change to the count would remove members that a pause or a sleep has stopped. The pre hook has not
-// drained them, because it was told that they come back. So they start first, and the hook runs before they are removed. A set that stays at
-// zero removes none: its record stays paused.
+// drained them, because it was told that they come back. So they start first, and the hook runs before they are removed. A set that stays
+// at zero removes none: its record stays paused.
 func (w work) losesPausedMembers(count int32) bool {
 	pauseEnds := count > 0 || statefulset.Replicas(w.Set) > 0 && !w.held()
 	return w.hasPreHook() && pauseEnds && count < w.pausedCount()

@@ -145,7 +145,7 @@ func TestRefusedStatusOfOtherScalerIsIgnored(t *testing.T) {
 func TestRetryThatCannotBeRemovedDoesNotBlockScaling(t *testing.T) {
 	stays := func(in Input) Input {
 		in = withRejection(in)
-		in.RetryNotRemovable = true
+		in.RetryNotRemovable, in.RejectedPlan = true, api.NothingFailed
 		return in
 	}
 	check(t,
@@ -172,5 +172,14 @@ func TestRetryAfterScaleByAnotherClientUsesLiveCount(t *testing.T) {
 				t.Errorf("%s, failed in %s with %d: %+v, %d Jobs, %v", name, phase, count, record, len(in.Jobs), err)
 			}
 		}
+	}
+}
+
+// TestRevertOfAFastClockPausesNoDays: a node whose clock was thirty days ahead wrote the last revert. The next one must wait
+// for contestPause at most, and not for thirty days.
+func TestRevertOfAFastClockPausesNoDays(t *testing.T) {
+	ahead := operation.Moment(build.Now.Add(30 * 24 * time.Hour))
+	if later := build.Now.Add(contestPause + time.Minute); contested(&api.Reverts{Count: quickReverts, First: *ahead, Last: *ahead}, later) {
+		t.Errorf("no revert before %s", ahead)
 	}
 }

@@ -113,9 +113,19 @@ func TestReleasedDocumentsLoadForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSame("sleep-v2.json", text, sleep.Encode())
-	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.WhenScaled != "Delete" || sleep.Replicas != 3 || sleep.Step != StoppedAgain ||
+	if sleep.Kind != KindSleep || !sleep.OwnerStops || sleep.Replicas != 3 || sleep.Step != StartedForOwner ||
 		sleep.Annotation() != SleepAnnotation {
 		t.Errorf("%+v", sleep)
+	}
+
+	text = fixture(t, "stop-v2.json")
+	stop, err := LoadStopRecord(journalWith(text, ""))
+	if err != nil || !stop.Of(sleep) || stop.Pending() || !stop.Again || stop.WhenScaled != "Delete" || stop.RefusedAt == nil {
+		t.Fatalf("%+v, %v", stop, err)
+	}
+	checkSame("stop-v2.json", text, string(StopRecord{Version: RecordVersion, Stop: *stop}.Encode()))
+	if diff := cmp.Diff(stop, LoadStop(annotatedSet(StopAnnotation, stop.Encode()))); diff != "" {
+		t.Errorf("the annotation is read with differences:\n%s", diff)
 	}
 
 	text = fixture(t, "cleanup-v2.json")
@@ -570,6 +580,41 @@ func TestTemplateIsNoRecord(t *testing.T) {
 			`","role":"owner","set":{"name":"web"}}`}
 		if got := RevisionLink(revision) != nil; got != want {
 			t.Errorf("with data %s, the revision is a record: %t, want %t", data, got, want)
+		}
+	}
+}
+
+// TestForeignStopIsIgnored: a set that was restored from a backup, or has an annotation of another set, is not started by it.
+func TestForeignStopIsIgnored(t *testing.T) {
+	stop := func(change func(*Stop)) string {
+		s := &Stop{Set: SetRef{Name: "web", UID: uid}, Operation: "ba9876543210", Kind: KindSleep, Replicas: 3, StoppedAt: &metav1.Time{}}
+		change(s)
+		return s.Encode()
+	}
+	for name, row := range map[string]struct {
+		text  string
+		loads bool
+	}{
+		"its own":            {stop(func(*Stop) {}), true},
+		"of a paused Scaler": {stop(func(s *Stop) { s.Kind = KindScale }), true},
+		"of a former set":    {stop(func(s *Stop) { s.Set.UID = "another" }), false},
+		"of another set":     {stop(func(s *Stop) { s.Set.Name = "db" }), false},
+		"of a resize":        {stop(func(s *Stop) { s.Kind = KindResize }), false},
+		"a negative count":   {stop(func(s *Stop) { s.Replicas = -1 }), false},
+		"no operation":       {stop(func(s *Stop) { s.Operation = "../web" }), false},
+		"no JSON":            {"{", false},
+		"too long":           {stop(func(s *Stop) { s.Refused = strings.Repeat("x", longestStop) }), false},
+		"none":               {"", false},
+		"a long refusal":     {stop(func(s *Stop) { s.Refused = strings.Repeat("x", 1024) }), true},
+	} {
+		if got := LoadStop(annotatedSet(StopAnnotation, row.text)); (got != nil) != row.loads {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	for name, text := range map[string]string{"no JSON": "{", "another version": `{"version": 9, "stop": ` + stop(func(*Stop) {}) + `}`,
+		"no stop": `{"version": 2}`} {
+		if got, err := LoadStopRecord(journalWith([]byte(text), "")); err == nil {
+			t.Errorf("%s: %+v", name, got)
 		}
 	}
 }

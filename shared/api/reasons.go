@@ -209,8 +209,6 @@ const (
 	EnoughFree Reason = "EnoughFree"
 	// FileSystemWaits: The volume has grown, but its file system grows only when the pod is restarted.
 	FileSystemWaits Reason = "FileSystemWaits"
-	// PauseEnded: The sleep that a Scaler was paused for is over, so Drydock has ended the pause.
-	PauseEnded Reason = "PauseEnded"
 	// GrowthPaused: The pause between two growths is not over, or an expansion is running.
 	GrowthPaused Reason = "GrowthPaused"
 	// NoGrowth: The StatefulSet does not request growth.
@@ -239,8 +237,6 @@ const (
 	AutoscalerTaken Reason = "AutoscalerTaken"
 	// AutoscalerRefused: The API server rejects the HorizontalPodAutoscaler of the Scaler.
 	AutoscalerRefused Reason = "AutoscalerRefused"
-	// PauseDeletesClaims: A pause would delete claims, because whenScaled of the StatefulSet is Delete.
-	PauseDeletesClaims Reason = "PauseDeletesClaims"
 )
 
 // A request cannot be carried out.

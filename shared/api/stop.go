@@ -31,14 +31,11 @@ type Stop struct {
 	RefusedAt *metav1.Time `json:"refusedAt,omitempty"`
 }
 
-// longestStop is the limit for a Stop, in bytes, longestRefusal that for its text.
-const (
-	longestStop    = 16 << 10
-	longestRefusal = 1500
-)
+// longestStop is the limit for a Stop, in bytes.
+const longestStop = 16 << 10
 
-// LoadStop returns the set's Stop, or nil if it has none that can be read and belongs to this set. One of the set that a resize has replaced
-// by this one belongs to it.
+// LoadStop returns the set's Stop, or nil if it has none that can be read and belongs to this set. One of the set that a resize has
+// replaced by this one belongs to it.
 func LoadStop(set *appsv1.StatefulSet) *Stop {
 	text, s := set.Annotations[StopAnnotation], &Stop{}
 	if text == "" || len(text) > longestStop || bounded.Document([]byte(text), s) != nil || !s.valid() || s.Set.Name != set.Name {

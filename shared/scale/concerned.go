@@ -35,8 +35,8 @@ func deviates(c operation.Change) bool {
 }
 
 // ConcernedByScaler judges a Scaler alone. It concerns scale-hooks if it is new, has changed, is scaling, is not healthy, has an
-// autoscaler, or its user requests a retry. No event source watches autoscalers, so each sweep reports them. Asleep says that its set is held
-// at zero for a sleep, so that it has no autoscaler.
+// autoscaler, or its user requests a retry. No event source watches autoscalers, so each sweep reports them. Asleep says that its set is
+// held at zero for a sleep, so that it has no autoscaler.
 func ConcernedByScaler(scaler *v1alpha1.Scaler, asleep, gone bool) []api.Function {
 	if gone || Retried(scaler) || !atTarget(scaler, asleep) || HasAutoscaledCondition(scaler) || Autoscaled(scaler) && !asleep ||
 		meta.IsStatusConditionFalse(scaler.Status.Conditions, v1alpha1.ConditionHealthy) {

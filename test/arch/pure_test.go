@@ -63,11 +63,13 @@ var readers = map[string]int{
 	"functions/cleanuppod/entry.go":    3,
 	"functions/detectresize/expand.go": 1,
 	"functions/growvolumes/report.go":  2,
+	"functions/idletimeout/wake.go":    2, // messages for people
 	"functions/pauseowner/decide.go":   1,
 	"functions/pauseowner/planned.go":  1,
 	"functions/pauseowner/turn.go":     1,
 	"functions/scalehooks/function.go": 3,
 	"functions/scalehooks/status.go":   1, // a status for people
+	"shared/idle/concerned.go":         1, // whether people see the refusal
 	"shared/kube/warnings.go":          1, // of Kubernetes
 	"shared/operation/operation.go":    2, // whether people still see the operation
 	"shared/operation/wording.go":      1, // a message for people
@@ -140,7 +142,7 @@ func TestReadReasonsAreFound(t *testing.T) {
 		`var x = api.OwnerAway != m.Sleep.Reason`:                  1,
 		`var x = slices.Contains(reasons, sleep.Reason)`:           1,
 		`func f() { switch sleep.Reason { case api.OwnerAway: } }`: 1,
-		`var x = sleep.Step == api.StoppedAgain`:                   0,
+		`var x = sleep.Step == api.StartedForOwner`:                0,
 		`var x = event.Reason == "Killing"`:                        0,
 		`var x = sleep.Reason == message.Reason`:                   0,
 	} {

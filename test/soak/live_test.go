@@ -160,10 +160,10 @@ func TestRemainsAreReported(t *testing.T) {
 	}{
 		"nothing":            {kit.Objects{Pods: pod(), Claims: []corev1.PersistentVolumeClaim{*claim}}, ""},
 		"an old volume":      {kit.Objects{Volumes: []corev1.PersistentVolume{old(now.Add(time.Minute))}}, ""},
-		"a sleeping set":     {kit.Objects{Revisions: journal(api.SleepRecordName(build.SleepID), api.RoleSleep)}, ""},
+		"a sleeping set":     {kit.Objects{Revisions: journal(api.StopRecordName(build.SleepID), api.RoleStop)}, ""},
 		"an expired volume":  {kit.Objects{Volumes: []corev1.PersistentVolume{old(now.Add(-time.Minute))}}, "volume pv-old, retained until"},
 		"a journal":          {kit.Objects{Revisions: journal(api.JournalName(build.ID), api.RoleJournal)}, "journal drydock-" + build.ID},
-		"a sleep that ended": {kit.Objects{Revisions: journal(api.SleepRecordName(build.ID), api.RoleSleep)}, "journal drydock-" + build.ID},
+		"a sleep that ended": {kit.Objects{Revisions: journal(api.StopRecordName(build.ID), api.RoleStop)}, "journal drydock-" + build.ID},
 		"a held pod":         {kit.Objects{Pods: pod(build.Finalizers(api.HoldFinalizer))}, "pod "},
 		"a cleanup pod":      {kit.Objects{Pods: pod(build.Finalizers(api.CleanupFinalizer))}, "pod "},
 		"a mover":            {kit.Objects{Pods: pod(build.MemberLink(api.RoleMover, 0))}, "pod "},

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -210,31 +209,6 @@ func TestUninstallReleasesWhatBeganMeanwhile(t *testing.T) {
 	out, err := c.run(t, "uninstall", "--yes")
 	if err == nil || !strings.Contains(err.Error(), "kubectl drydock install") || !c.has("/namespaces/drydock") || len(c.wrote) > 0 {
 		t.Errorf("a resize began: %v, wrote %v\n%s", err, c.wrote, out)
-	}
-}
-
-// TestReleaseReadsTheScalersOfSleepingSets: without a sleep, or without the custom resource, there is nothing to read.
-func TestReleaseReadsTheScalersOfSleepingSets(t *testing.T) {
-	pilot := tree{"kind": "Scaler", "apiVersion": "drydock.dev/v1alpha1", "metadata": tree{"name": "pilot", "namespace": "shop",
-		"uid": "uid-pilot", "resourceVersion": "5",
-		"managedFields": []any{tree{"manager": api.FieldManager, "operation": "Update", "fieldsType": "FieldsV1",
-			"fieldsV1": tree{"f:spec": tree{"f:paused": tree{}}}}}},
-		"spec": tree{"target": "web", "replicas": 3, "paused": true}}
-	asleep := build.Set("web", build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour))))
-	for situation, row := range map[string]struct {
-		set     *appsv1.StatefulSet
-		scalers []any
-		wrote   string
-	}{
-		"a Scaler":            {asleep, []any{pilot}, "scalers/pilot statefulsets/web"},
-		"no Scaler":           {asleep, nil, "statefulsets/web"},
-		"a set that is awake": {build.Set("web"), []any{pilot}, "statefulsets/web"},
-	} {
-		c := newInstalledCluster(t)
-		c.Lists["statefulsets"], c.scalers = []metav1.Object{row.set}, row.scalers
-		if out, err := c.run(t, "release", "-A", "--yes"); err != nil || strings.Join(c.wrote, " ") != row.wrote {
-			t.Errorf("%s: %v, wrote %v\n%s", situation, err, c.wrote, out)
-		}
 	}
 }
 

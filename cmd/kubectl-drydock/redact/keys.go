@@ -44,6 +44,7 @@ var ownDocuments = map[string]string{
 	api.SleepAnnotation:                "Record",
 	api.CleanupAnnotation:              "Record",
 	api.ScaleAnnotation:                "Record",
+	api.StopAnnotation:                 "Stop",
 	api.GrowthAnnotation:               "Growth",
 	api.LedgerAnnotation:               "Ledger",
 	api.DeadLettersAnnotation:          "DeadLetters",

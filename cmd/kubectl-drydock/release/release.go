@@ -102,15 +102,19 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	if byOperator && atZero && in.hasPausedOwner() {
 		return nil, true
 	}
-	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	patch, starts := plan.PatchOf(plan.StatefulSets, in.Set), int32(0)
 	switch {
 	case atZero && stop.Pending():
-		in.start(patch, stop.Replicas)
+		starts = max(stop.Replicas, 1)
 	case atZero && byOperator:
-		in.start(patch, sleep.Replicas)
+		starts = max(sleep.Replicas, 1)
+	}
+	if starts > 0 {
+		plan.Set(patch, "/spec/replicas", 0, starts, fmt.Sprintf("replicas 0 to %d", starts))
 	}
 	if stop != nil {
-		if stop.WhenScaled != "" && statefulset.WhenScaled(in.Set) == statefulset.Retain {
+		podsEnd := starts == 0 && in.Set.Status.Replicas > statefulset.Replicas(in.Set)
+		if stop.WhenScaled != "" && statefulset.WhenScaled(in.Set) == statefulset.Retain && !podsEnd { // Delete would take their claims
 			plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, stop.WhenScaled, "whenScaled "+string(stop.WhenScaled))
 		}
 		patch.Unannotate(api.StopAnnotation)
@@ -125,13 +129,8 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 	return patch.Actions(), false
 }
 
-// start restores the replicas of a set at zero.
-func (in Input) start(patch *plan.Patch, before int32) {
-	before = max(before, 1)
-	plan.Set(patch, "/spec/replicas", 0, before, fmt.Sprintf("replicas 0 to %d", before))
-}
-
-// stop returns the Stop for the set's sleep, from its annotation or its record; nil if there is none. That of a paused Scaler is its user's.
+// stop returns the Stop for the set's sleep, from its annotation or its record; nil if there is none. A paused Scaler is its user's
+// decision.
 func (in Input) stop() *api.Stop {
 	stop := api.LoadStop(in.Set)
 	if stop != nil {

@@ -8,27 +8,43 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
 
-// asleepWith returns the facts about set web with no replicas, with the sleep, if there is one, and its record.
+// asleepWith returns the facts about set web with no replicas, with the sleep, if there is one, its Stop and the record of that.
 func asleepWith(sleep *api.Sleep, options ...build.Option) Input {
-	set := build.Set("web", append([]build.Option{build.Replicas(0), build.Label(api.ManagedLabel, "true")}, options...)...)
-	in := Input{Namespace: set.Namespace, Name: "web", Set: set}
-	if sleep != nil {
-		build.With(set, build.WithSleep(sleep))
-		record := resources.MakeSleepRecord(set, sleep)
-		record.UID, record.ResourceVersion = "uid-record", "9"
-		in.Sleeps = []*appsv1.ControllerRevision{record}
+	if sleep == nil {
+		return stoppedBy(nil, options...)
 	}
+	if sleep.OwnerStops {
+		return stoppedBy(nil, append(options, build.WithSleep(sleep))...)
+	}
+	return stoppedBy(build.Stop(), append(options, build.WithSleep(sleep))...)
+}
+
+// stoppedBy returns the facts about set web with no replicas, with the Stop, if there is one, and its record.
+func stoppedBy(stop *api.Stop, options ...build.Option) Input {
+	set := build.Set("web", append([]build.Option{build.Replicas(0), build.ReplicaCounts(0, 0), build.Label(api.ManagedLabel, "true")},
+		options...)...)
+	in := Input{Namespace: set.Namespace, Name: "web", Set: set}
+	if stop != nil {
+		build.With(set, build.WithStop(stop))
+		record := resources.MakeStopRecord(set, stop)
+		record.UID, record.ResourceVersion = "uid-record", "9"
+		in.Stops = []*appsv1.ControllerRevision{record}
+	}
+	return in
+}
+
+// withoutStop removes the annotations of the sleep and its Stop. The record remains.
+func (in Input) withoutStop() Input {
+	delete(in.Set.Annotations, api.SleepAnnotation)
+	delete(in.Set.Annotations, api.StopAnnotation)
 	return in
 }
 
@@ -59,8 +75,7 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 	journal := build.Journal(build.Operation(api.Moving))
 	unreadable := asleepWith(asleep).withOwner(false, true)
 	unreadable.Owners[0].Err = errors.New("forbidden")
-	lost := asleepWith(asleep)
-	delete(lost.Set.Annotations, api.SleepAnnotation)
+	wasDelete := build.Stop(build.FormerWhenScaled("Delete"))
 	file := golden.Open(t)
 	for _, row := range []struct {
 		situation string
@@ -76,13 +91,20 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 			build.Annotation(api.RollbackAnnotation, build.ID), build.Annotation(api.AbortAnnotation, ""),
 			build.Annotation(api.IdleTimeoutAnnotation, "30m"))},
 		{"the set sleeps, and whenScaled was Delete",
-			asleepWith(build.Sleep(api.Asleep, build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"))},
+			stoppedBy(wasDelete, build.WithSleep(asleep), build.WhenScaled("Retain"))},
+		{"the set sleeps, and a user has written another whenScaled since",
+			stoppedBy(wasDelete, build.WithSleep(asleep), build.WhenScaled("Delete"))},
 		{"the set sleeps, and its owner is paused", asleepWith(asleep).withOwner(false, true)},
 		{"the operator stopped the set, and is still told to", asleepWith(stopped).withOwner(true, true)},
 		{"the operator is free to start the set, and does not", asleepWith(stopped)},
 		{"the operator has started the set", asleepWith(stopped, build.Replicas(3))},
-		{"the set wakes", asleepWith(build.Sleep(api.Waking), build.Replicas(3))},
-		{"the set lost its annotation, and the record remains", lost},
+		{"the set wakes", stoppedBy(build.Stop(build.StartedFor(time.Minute)), build.WithSleep(build.Sleep(api.Waking)), build.Replicas(3),
+			build.ReplicaCounts(3, 1))},
+		{"the set is about to be stopped", stoppedBy(nil, build.WithSleep(build.Sleep(api.Stopping)), build.Replicas(3))},
+		{"the set lost its annotations, and the record remains", asleepWith(asleep).withoutStop()},
+		{"the set lost its annotations, and runs", asleepWith(asleep, build.Replicas(3)).withoutStop()},
+		{"the record is that of a former set with the same name",
+			stoppedBy(build.Stop(func(s *api.Stop) { s.Set.UID = "uid-old" })).withoutStop()},
 		{"a user scaled the set to zero", asleepWith(nil)},
 		{"the set is opted in, and runs", asleepWith(nil, build.Replicas(3))},
 		{"the set has the cleanup finalizer", asleepWith(nil, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel,
@@ -106,50 +128,30 @@ func scaledToZero() build.Option {
 	return build.Annotation(api.ScaleAnnotation, paused.Encode())
 }
 
-// withScaler adds the paused Scaler pilot with the count.
-func (in Input) withScaler(replicas int32) Input {
-	in.Scalers = []*v1alpha1.Scaler{build.With(&v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "pilot",
-		UID: "uid-pilot", ResourceVersion: "5"}, Spec: v1alpha1.ScalerSpec{Target: "web", Replicas: &replicas}}, build.PausedByDrydock())}
-	return in
-}
-
-// TestReleaseEndsDrydocksPauseOfTheScaler: with a Scaler that stays paused, the set would be scaled to zero when it opts in again,
-// without a sleep that wakes it. The pause by a user stays.
-func TestReleaseEndsDrydocksPauseOfTheScaler(t *testing.T) {
+// TestReleaseStartsWhatDrydockStopped: a set that sleeps starts even if its Scaler wants no pods, and one whose user has paused the Scaler
+// does not. No Scaler is written.
+func TestReleaseStartsWhatDrydockStopped(t *testing.T) {
 	asleep := build.Sleep(api.Asleep, build.AsleepFor(time.Hour))
-	lost := asleepWith(asleep, build.Replicas(3), scaledToZero())
-	delete(lost.Set.Annotations, api.SleepAnnotation)
-	newer := asleepWith(asleep).withScaler(3)
-	newer.Scalers[0].CreationTimestamp = metav1.NewTime(asleep.Started.Add(time.Hour))
-	waking := build.Sleep(api.Waking, build.AsleepFor(time.Hour))
-	const pilot, web = "patch scalers.v1alpha1.drydock.dev pilot", "patch statefulsets web"
+	paused := build.Stop(build.StoppedByScaler(build.ID))
 	for situation, row := range map[string]struct {
-		in    Input
-		first string
+		in     Input
+		starts bool
 	}{
-		"the set sleeps":                                  {asleepWith(asleep, scaledToZero()).withScaler(3), pilot + " {paused = false}"},
-		"the set sleeps, and the Scaler wants 0":          {asleepWith(asleep).withScaler(0), pilot + " {paused = false, replicas = 3}"},
-		"the record is left, and the hook runs":           {lost.withScaler(3), pilot + " {paused = false}"},
-		"the owner has not consented to a sleep":          {asleepWith(build.Sleep(api.Planned)).withoutRecords().withScaler(3), web},
-		"no sleep: a user has paused the Scaler":          {asleepWith(nil, scaledToZero()).withScaler(3), web},
-		"a user has made a paused Scaler since":           {newer, web},
-		"the set wakes, and a user has paused the Scaler": {asleepWith(waking, build.Replicas(3), scaledToZero()).withScaler(3), web},
-		"the set sleeps, and there is no Scaler":          {asleepWith(asleep), web},
+		"it sleeps": {asleepWith(asleep), true},
+		"it sleeps, and has lost its annotations":  {asleepWith(asleep).withoutStop(), true},
+		"it has a Stop, and has lost its sleep":    {stoppedBy(build.Stop()), true},
+		"it sleeps, and a user paused its Scaler":  {asleepWith(asleep, scaledToZero()), true},
+		"its Scaler is paused":                     {stoppedBy(paused, scaledToZero()), false},
+		"its Scaler was paused, and the Stop lost": {stoppedBy(paused, scaledToZero()).withoutStop(), false},
+		"a user scaled it to zero as it woke":      {stoppedBy(build.Stop(build.StartedFor(time.Minute))), false},
+		"the API server refused its stop":          {stoppedBy(build.Stop(build.NotStopped(), build.RefusedBy("quota"))), false},
 	} {
 		actions, left := Decide(row.in)
-		if len(left) > 0 || !strings.HasPrefix(actions[0].String(), row.first) {
-			t.Errorf("%s: %v, left %v; want %s first", situation, actions, left, row.first)
-		}
-		if actions[0].Resource == plan.Scalers && (actions[0].Ops[0].Value != "5" || actions[1].Resource != plan.StatefulSets) {
-			t.Errorf("%s: %v, want the version of the Scaler as precondition, and then the set", situation, actions)
+		text := fmt.Sprint(actions)
+		if len(left) > 0 || strings.Contains(text, "replicas 0 to 3") != row.starts || strings.Contains(text, "scalers") {
+			t.Errorf("%s: %s, left %v; want a start: %t", situation, text, left, row.starts)
 		}
 	}
-}
-
-// withoutRecords removes the records of sleeps.
-func (in Input) withoutRecords() Input {
-	in.Sleeps = nil
-	return in
 }
 
 // TestPausedScalerIsNamed: nothing else says why the set stays at zero after Drydock is uninstalled.
@@ -159,7 +161,8 @@ func TestPausedScalerIsNamed(t *testing.T) {
 		in    Input
 		named bool
 	}{
-		"a paused Scaler keeps it at zero": {asleepWith(nil, record), true},
+		"a paused Scaler keeps it at zero": {stoppedBy(build.Stop(build.StoppedByScaler(build.ID)), record), true},
+		"its Stop is lost":                 {asleepWith(nil, record), true},
 		"Drydock's sleep ends":             {asleepWith(build.Sleep(api.Asleep, build.AsleepFor(time.Hour)), record), false},
 		"the set has replicas":             {asleepWith(nil, record, build.Replicas(2)), false},
 		"no Scaler":                        {asleepWith(nil), false},
@@ -187,27 +190,12 @@ func decision(in Input) string {
 	return strings.Join(lines, "\n")
 }
 
-// TestReleaseAfterRefusedSleep: the ControllerRevision of sleep 1 is not deleted yet, sleep 2 was refused, and the user has scaled the set
-// to zero.
-func TestReleaseAfterRefusedSleep(t *testing.T) {
-	refused := build.Sleep(api.Refused, func(s *api.Sleep) { s.Operation, s.Attempt, s.Reason = "cccccccccccc", 2, api.ProbeFailed })
-	set := build.Set("web", build.Replicas(0), build.WithSleep(refused))
-	actions, _ := Decide(Input{Namespace: build.Namespace, Name: "web", Set: set,
-		Sleeps: []*appsv1.ControllerRevision{resources.MakeSleepRecord(set, build.Sleep(api.Asleep))}})
-	if text := fmt.Sprint(actions); strings.Contains(text, "replicas 0 to") {
-		t.Errorf("%s", text)
-	}
-}
-
-// TestReleaseAfterEndedSleep: a user scaled the set to zero, which ended its sleep. The record of the sleep is not deleted yet. The set
-// stays at zero, and gets its former whenScaled when its pods have ended.
-func TestReleaseAfterEndedSleep(t *testing.T) {
+// TestReleaseRestoresRetentionWhenNoPodEnds: a user scaled the set to zero as it woke. With Delete, the claims of pods that end would be
+// deleted.
+func TestReleaseRestoresRetentionWhenNoPodEnds(t *testing.T) {
+	stop := build.Stop(build.StartedFor(time.Minute), build.FormerWhenScaled("Delete"))
 	for pods, restores := range map[int32]bool{2: false, 0: true} {
-		ended := build.Sleep(api.Succeeded, func(s *api.Sleep) { s.Reason, s.WhenScaled = api.AtZeroAlready, "Delete" })
-		set := build.Set("web", build.Replicas(0), build.WhenScaled("Retain"), build.ReplicaCounts(pods, pods), build.WithSleep(ended))
-		record := build.Sleep(api.Stopping, func(s *api.Sleep) { s.WhenScaled = "Delete" })
-		actions, _ := Decide(Input{Namespace: build.Namespace, Name: "web", Set: set,
-			Sleeps: []*appsv1.ControllerRevision{resources.MakeSleepRecord(set, record)}})
+		actions, _ := Decide(stoppedBy(stop, build.WhenScaled("Retain"), build.ReplicaCounts(pods, pods)))
 		text := fmt.Sprint(actions)
 		if strings.Contains(text, "replicas 0 to") || strings.Contains(text, "whenScaled Delete") != restores {
 			t.Errorf("%d pods: %s, want whenScaled to be restored: %t", pods, text, restores)
