@@ -1,6 +1,7 @@
 package idletimeout
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,6 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -103,7 +105,7 @@ func (in Input) withProbe(set string, probed ProbeResult) Input {
 
 // withRejected returns the input after the API server rejected a write for the set permanently.
 func (in Input) withRejected(set string) Input {
-	in.Rejected = map[string]bool{set: true}
+	in.Failures = plan.Failures{{Action: plan.Action{Resource: plan.StatefulSets, Name: set}, Err: fault.Permanent(errors.New("no"))}}
 	return in
 }
 

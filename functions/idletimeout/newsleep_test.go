@@ -217,3 +217,22 @@ func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
 	}
 	t.Errorf("the set stays at zero for thirty days: %s", build.Words(idle.MemberOf(set).Sleep))
 }
+
+// TestLostSleep: a set is stopped for a sleep that its annotations no longer have, for example because a manifest has replaced them. It
+// gets the record of its wake-up, so that its pods come back and it counts as used.
+// Invariants: I4.
+func TestLostSleep(t *testing.T) {
+	former := sleep(api.Succeeded, func(s *api.Sleep) { s.Operation, s.Attempt, s.KeepMembers = "000000000000", 4, 5 })
+	check(t, map[string]Input{
+		"it has lost the record":                on(web(zero, stopped())),
+		"it has the record of an earlier sleep": on(web(zero, stopped(), former)),
+		"it has lost the record, and depends on another": on(web(zero, stopped(), shop, build.DependsOn("db")),
+			member("db", shop, build.LastActivity(0), build.ReplicaCounts(3, 0))),
+		"it has lost the record, and an annotation is wrong": on(web(zero, stopped(), build.IdleTimeout("soon"))),
+		"it has the record":                            on(web(zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour)))),
+		"it has lost the record, and is opted out":     on(web(zero, stopped(), optOut)),
+		"it has lost the record, and runs":             on(web(stopped())),
+		"it has lost the record, and is being deleted": on(web(zero, stopped(), build.Deleting())),
+		"its pods were asked back":                     on(web(zero, stopped(build.StartedFor(time.Second)))),
+	})
+}

@@ -43,7 +43,7 @@ func wakingByScaler(change func(*api.Scale)) *appsv1.StatefulSet {
 		build.SleepReason(api.WakingUp, ""), func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now.Add(-30 * time.Minute)) })), change)
 }
 
-// TestSetWithPausedScalerIsNotPutToSleep: the pause is the user's, and the wake-up would end it.
+// TestSetWithPausedScalerIsNotPutToSleep: its user has stopped it, so a sleep would do nothing.
 func TestSetWithPausedScalerIsNotPutToSleep(t *testing.T) {
 	if p := Decide(on(scaledByPilot(web())).withScaler(true)); p.Kind == plan.KindDo {
 		t.Errorf("%s, want no action", p)

@@ -51,6 +51,8 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 		"its annotations become invalid":          {options{sleep(api.Asleep), zero, stop(), build.IdleTimeout("x")}, idleTimeout, idleTimeout},
 		"its sleep cannot be read":                {options{zero, build.Annotation(api.SleepAnnotation, "{")}, idleTimeout, idleTimeout},
 		"it is being deleted":                     {options{sleep(api.Waking), zero, stop(), build.Deleting()}, none, none},
+		"it has lost its sleep":                   {options{zero, stop()}, idleTimeout, idleTimeout},
+		"it has lost its sleep, and is opted out": {options{zero, stop(), optedOut}, none, none},
 		"its paused Scaler is gone":               {options{zero, stop(build.StoppedByScaler(build.ID))}, none, none},
 		"its paused Scaler is gone, and a visit comes": {options{zero, stop(build.StoppedByScaler(build.ID)), build.AwakeFor(time.Hour)},
 			idleTimeout, idleTimeout},

@@ -33,13 +33,14 @@ func TestNewSleep(t *testing.T) {
 	}
 	ids := map[string]bool{}
 	for _, other := range []*api.Sleep{sleep, NewSleep(set, api.Planned, RequestAsked, 5, now, ""),
-		NewSleep(build.Set("api"), api.Planned, RequestAsked, 4, now, "")} {
+		NewSleep(build.Set("api"), api.Planned, RequestAsked, 4, now, ""),
+		NewSleep(set, api.Planned, RequestAsked, 4, now.Add(time.Hour), "")} {
 		ids[other.Operation] = true
 	}
-	if len(ids) != 3 {
+	if len(ids) != 4 {
 		t.Errorf("sleeps share an id: %v", ids)
 	}
-	if again := NewSleep(set, api.Waking, RequestIdle, 4, now.Add(time.Hour), ""); again.Operation != sleep.Operation {
+	if again := NewSleep(set, api.Waking, RequestIdle, 4, now, ""); again.Operation != sleep.Operation {
 		t.Error("the same attempt has two ids")
 	}
 }
