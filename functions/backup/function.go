@@ -38,12 +38,12 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // Handle is safe to repeat, to reorder and to run twice at once. If the API server rejects a write for good, for example because of a
 // quota, the operation is reverted: a retry would be rejected, too.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
+	return f.apply.HandleFailures(ctx, e, func(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in.Rejected = fault.Text(rejected)
+		in.Rejected = fault.Text(failures.Rejected().Err)
 		return Decide(in), nil
 	})
 }

@@ -41,11 +41,12 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // rejects a write permanently, that try of the cleanup failed.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	retry, told := e.Type() == events.Retry, false
-	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
+	return f.apply.HandleFailures(ctx, e, func(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
 		in, err := f.observe(ctx, ref, retry)
 		if err != nil {
 			return plan.Plan{}, err
 		}
+		rejected := failures.Rejected().Err
 		if !told {
 			in.Rejected = fault.Text(rejected)
 		}

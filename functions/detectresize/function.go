@@ -40,7 +40,7 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 // Handle is safe to repeat, to reorder and to run twice at once. It reads the live objects for every event. A retry event has the same
 // effect as a retry annotation.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	return f.apply.HandleRejected(ctx, e, func(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
+	return f.apply.HandleFailures(ctx, e, func(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
 		var retry *resize.Retry
 		if e.Type() == events.Retry {
 			retry = &resize.Retry{Operation: ref.Operation}
@@ -49,7 +49,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		if fault.IsBudget(rejected) {
+		if rejected := failures.Rejected().Err; fault.IsBudget(rejected) {
 			in.Budget = fault.Words(rejected)
 		} else {
 			in.Rejected = fault.Text(rejected)

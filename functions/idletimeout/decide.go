@@ -61,6 +61,8 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return reportUnreadableSleep(in, m)
 	case m.Sleep.Active():
 		return continueSleep(in, group, m, v)
+	case m.LostSleep:
+		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
 	case !statefulset.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}

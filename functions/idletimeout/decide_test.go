@@ -1,7 +1,6 @@
 package idletimeout
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,7 +16,6 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
@@ -52,11 +50,6 @@ func objectsOf(in Input) []metav1.Object {
 	for _, m := range in.Group {
 		objects = append(objects, m.Set)
 	}
-	for _, records := range in.Records {
-		for _, r := range records {
-			objects = append(objects, r.Revision)
-		}
-	}
 	return objects
 }
 
@@ -77,35 +70,23 @@ func render(in Input, p plan.Plan) string {
 		if m.Sleep != nil {
 			fmt.Fprintf(&b, "has: %s\n", build.Words(m.Sleep))
 		}
+		if m.Stop != nil {
+			fmt.Fprintf(&b, "stop: %s\n", build.Words(m.Stop))
+		}
 	}
 	return b.String() + build.Plan(p, build.World(), objectsOf(in)...)
 }
 
-// on returns the input for an event about the first set. A set that Drydock scaled to zero has a record.
+// on returns the input for an event about the first set.
 func on(sets ...*appsv1.StatefulSet) Input {
-	in := Input{Now: build.Now, Name: "web", Settings: build.SleepSettings(), Probes: map[string]ProbeResult{}, Records: map[string][]Record{}}
+	in := Input{Now: build.Now, Name: "web", Settings: build.SleepSettings(), Probes: map[string]ProbeResult{}}
 	for _, s := range sets {
-		m := idle.MemberOf(s)
-		in.Group = append(in.Group, m)
-		if m.Sleep.Active() && m.Sleep.ScaledToZeroAt != nil {
-			in.Records[s.Name] = []Record{recordOf(s, m.Sleep)}
-		}
+		in.Group = append(in.Group, idle.MemberOf(s))
 	}
 	if len(sets) > 0 {
 		in.Name = sets[0].Name
 	}
 	return in
-}
-
-// recordOf returns the record of the sleep.
-func recordOf(set *appsv1.StatefulSet, sleep *api.Sleep) Record {
-	revision := resources.MakeSleepRecord(set, sleep)
-	revision.UID, revision.ResourceVersion = "uid-record", "9"
-	link, err := api.LoadLink(revision)
-	if err != nil {
-		panic(err)
-	}
-	return Record{Revision: revision, Link: link}
 }
 
 // withSignal returns the input with an event of the type and age.
@@ -120,9 +101,9 @@ func (in Input) withProbe(set string, probed ProbeResult) Input {
 	return in
 }
 
-// withRejection returns the input after the API server rejected a write permanently.
-func (in Input) withRejection(why string) Input {
-	in.Rejected = map[string]string{in.Name: why}
+// withRejected returns the input after the API server rejected a write for the set permanently.
+func (in Input) withRejected(set string) Input {
+	in.Rejected = map[string]bool{set: true}
 	return in
 }
 
@@ -138,6 +119,9 @@ func member(name string, options ...build.Option) *appsv1.StatefulSet {
 func sleep(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 	return build.WithSleep(build.Sleep(phase, options...))
 }
+
+// stopped stores the stop by scale-hooks for the sleep of the set.
+func stopped(options ...func(*api.Stop)) build.Option { return build.WithStop(build.Stop(options...)) }
 
 var (
 	abort  = build.Annotation(api.AbortAnnotation, "")
@@ -225,43 +209,13 @@ func TestStartOfSleep(t *testing.T) {
 	}
 }
 
-// Invariants: I7.
-func TestActivity(t *testing.T) {
-	sleeping := []build.Option{zero, sleep(api.Asleep, build.AsleepFor(30*time.Second))}
-	with := func(options ...build.Option) Input { return on(web(options...)) }
-	check(t, map[string]Input{
-		"the set is used":                            with().withSignal(events.Activity, 0),
-		"the set is about to be used":                with().withSignal(events.Wake, 0),
-		"the last use is recent: nothing is written": with(build.LastActivity(59*time.Second)).withSignal(events.Activity, 0),
-		"the set has no timeout: nothing is written": with(without(api.IdleTimeoutAnnotation)).withSignal(events.Activity, 0),
-		"it is not opted in":                         with(optOut).withSignal(events.Activity, 0),
-		"a sleeping set is used":                     with(sleeping...).withSignal(events.Activity, 0),
-		"a sleeping set was used before its sleep": with(append(sleeping, build.LastActivity(3*time.Hour))...).withSignal(events.Activity,
-			time.Hour),
-		"a use before the sleep is stored and wakes no set": with(append(sleeping, build.LastActivity(time.Hour))...),
-		"the event of that use is repeated": with(append(sleeping, build.LastActivity(time.Hour))...).withSignal(events.Activity,
-			time.Hour),
-		"the event is older than the stored use: the time only moves later": with(
-			append(sleeping, build.LastActivity(time.Hour))...).withSignal(events.Activity, 2*time.Hour),
-		"an old event for a running set": with(build.LastActivity(30*time.Minute)).withSignal(events.Activity, time.Hour),
-		"the set is paused: the use is stored, and the set stays asleep": with(
-			append(sleeping, build.Paused(), build.WithSleep(build.Sleep(api.Asleep, build.SleepCause(idle.RequestPaused),
-				build.AsleepFor(time.Hour))))...).withSignal(events.Wake, 0),
-		"the set is paused, and the use is stored already": with(zero, build.Paused(), build.LastActivity(0),
-			build.WithSleep(build.Sleep(api.Asleep, build.SleepCause(idle.RequestPaused),
-				build.AsleepFor(time.Hour)))),
-		"the last use is unknown: the timeout starts now": with(without(api.LastActivityAnnotation)),
-		"the last use of a set at zero is unknown":        with(without(api.LastActivityAnnotation), zero),
-	})
-	patch := Decide(with(build.LastActivity(90*time.Second)).withSignal(events.Activity, 500*time.Millisecond)).Actions[0]
-	if got := patch.Ops[1].Value; got != "2026-03-01T11:59:59Z" {
-		t.Errorf("stored as %v", got)
-	}
-}
-
-func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
+// TestHandleAtZero: a set at zero without a sleep starts if it is needed and its count is known. The stop of a paused Scaler that was
+// deleted has it.
+func TestHandleAtZero(t *testing.T) {
 	two := build.Annotation(api.WakeReplicasAnnotation, "2")
 	bare := []build.Option{without(api.IdleTimeoutAnnotation), without(api.LastActivityAnnotation), zero}
+	ofScaler, operated := stopped(build.StoppedByScaler(build.ID)), build.ControlledBy("Database", "main")
+	failed := sleep(api.Failed, build.SleepEnded(api.NotReady, time.Hour))
 	with := func(options ...build.Option) Input { return on(web(append(slices.Clone(bare), options...)...)) }
 	check(t, map[string]Input{
 		"a wake event":                        with(two).withSignal(events.Wake, 0),
@@ -269,11 +223,17 @@ func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
 		"awake-until is in the future":        with(two, build.AwakeFor(time.Hour)),
 		"the set is not needed":               with(two),
 		"no replica count is known":           with().withSignal(events.Wake, 0),
-		"an owner controls the set":           with(two, build.ControlledBy("Database", "main")).withSignal(events.Wake, 0),
+		"an owner controls the set":           with(two, operated).withSignal(events.Wake, 0),
 		"it is paused":                        with(two, build.Paused()).withSignal(events.Wake, 0),
 		"it runs":                             with(two, build.Replicas(1)).withSignal(events.Wake, 0),
 		"Drydock put the set to sleep before": with(two, sleep(api.Succeeded, func(s *api.Sleep) { s.Attempt = 6 })).withSignal(events.Wake, 0),
 		"an old wake event":                   with(two).withSignal(events.Wake, time.Hour),
+		"its paused Scaler was deleted":       with(two, ofScaler).withSignal(events.Wake, 0),
+		"its paused Scaler was deleted, and the set is not needed":   with(two, ofScaler),
+		"its paused Scaler was deleted, and an operator controls it": with(ofScaler, operated).withSignal(events.Wake, 0),
+		"its Scaler is paused":                                            on(scaledByPilot(web(append(bare, ofScaler)...))).withScaler(true).withSignal(events.Wake, 0),
+		"the pods of a failed wake-up have not been asked back":           with(stopped(), failed).withSignal(events.Wake, 0),
+		"the pods of a failed wake-up were asked back, and it is at zero": with(stopped(build.StartedFor(time.Second)), failed).withSignal(events.Wake, 0),
 	})
 	t.Run("a set with its own timeout wakes too", func(t *testing.T) {
 		// The first step may store the use. The second step wakes the set.
@@ -284,115 +244,14 @@ func TestWakingSetThatAnotherClientScaledToZero(t *testing.T) {
 			build.With(set, build.LastActivity(0))
 			p = Decide(on(set).withSignal(events.Wake, 0))
 		}
-		if !strings.Contains(p.String(), "replicas 0 to 2") {
-			t.Errorf("%s", p)
+		if next := build.StoredSleep(p); next == nil || next.Phase != api.Waking || next.Replicas != 2 {
+			t.Errorf("%s: %s", p, build.Words(next))
 		}
 	})
-}
-
-// Invariants: I7.
-func TestInvalidAnnotations(t *testing.T) {
-	soon := build.IdleTimeout("soon")
-	said := func(options ...func(*api.Sleep)) build.Option {
-		text := idle.MemberOf(web(soon)).InvalidMessage()
-		return sleep(
-			api.Refused,
-			append([]func(*api.Sleep){build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
-				options...)...)
-	}
-	check(t, map[string]Input{
-		"the mistake is reported":                                        on(web(soon)),
-		"the mistake was reported before":                                on(web(soon, said())),
-		"the mistake was reported before, and an activity event arrives": on(web(soon, said())).withSignal(events.Activity, 0),
-		"another mistake is reported":                                    on(web(build.IdleTimeout("later"), said())),
-		"the time of readiness is kept":                                  on(web(soon, sleep(api.Succeeded, build.ReadyFor(time.Hour)))),
-		"the mistake is corrected: the set falls asleep":                 on(web(said())),
-		"the mistake is corrected, and the set is in use":                on(web(said(), build.LastActivity(0))),
-		"a resize comes first":                                           on(web(soon, build.Status(build.Operation(api.Moving)))),
-		"the set is not opted in: nothing is reported":                   on(web(soon, optOut)),
-		"a paused set with a mistake stays awake":                        on(web(soon, build.Paused(), said())),
-		"the mistake is made during a sleep: the set wakes":              on(web(soon, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))),
-		"the record of the sleep is unreadable":                          on(web(build.Annotation(api.SleepAnnotation, "{"))),
-		"the record of another member is unreadable: only its own event reports it": on(
-			web(), member("db", build.Annotation(api.SleepAnnotation, "{"))),
-		"the record is unreadable, and the set is not opted in": on(web(optOut, build.Annotation(api.SleepAnnotation, "{}"))),
-	})
-}
-
-// TestInvalidAnnotationPreventsSleep checks every annotation.
-func TestInvalidAnnotationPreventsSleep(t *testing.T) {
-	for _, key := range []string{api.PausedAnnotation, api.IdleTimeoutAnnotation, api.LastActivityAnnotation, api.AwakeUntilAnnotation,
-		api.KeepWarmAnnotation,
-		api.MinUptimeAnnotation, api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.ActivityProbeAnnotation} {
-		p := Decide(on(web(build.Annotation(key, "_"))))
-		if p.Reason != api.RequestInvalid || p.Announce != events.OperationFailed || !strings.Contains(build.StoredSleep(p).Message, key) {
-			t.Errorf("%s: %s", key, p)
-		}
-	}
-}
-
-func TestProbeResults(t *testing.T) {
-	down := ProbeResult{Err: errors.New("no route to host")}
-	resting := sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute))
-	check(t, map[string]Input{
-		"the probe says idle":                              on(web(probed)).withProbe("web", ProbeResult{}),
-		"the probe says in use":                            on(web(probed)).withProbe("web", ProbeResult{Active: true}),
-		"the probe fails":                                  on(web(probed)).withProbe("web", down),
-		"the probe was not asked":                          on(web(probed)),
-		"the probe failed recently":                        on(web(probed, resting)),
-		"the user paused the set: the probe is not needed": on(web(probed, build.Paused())),
-		"the probe of another member says in use": on(web(shop), member("db", shop, probed)).withProbe("db",
-			ProbeResult{Active: true}),
-		"the probe of another member fails":                                  on(web(shop), member("db", shop, probed)).withProbe("db", down),
-		"the probe of another member failed recently: the group stays awake": on(web(shop), member("db", shop, probed, resting)),
-		"a member at zero is not asked":                                      on(web(shop), member("db", shop, probed, zero)),
-		"a member that sleeps is not asked": on(
-			web(shop), member("db", shop, probed, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))),
-		"the probe fails again after a retry: the annotation is removed": on(web(probed, resting, retry)).withProbe("web", down),
-		"the probe says idle after a retry":                              on(web(probed, resting, retry)).withProbe("web", ProbeResult{}),
-		"the time of readiness is kept": on(web(probed, sleep(api.Succeeded, build.ReadyFor(2*time.Hour)))).withProbe("web",
-			down),
-	})
-}
-
-func TestMembersToProbe(t *testing.T) {
-	for name, row := range map[string]struct {
-		in   Input
-		want string
-	}{
-		"a set with a probe":        {on(web(probed)), "web"},
-		"a set without a probe":     {on(web()), ""},
-		"the set is in use":         {on(web(probed, build.LastActivity(0))), ""},
-		"another member is in use":  {on(web(probed), member("db", build.LastActivity(0))), ""},
-		"a group with two probes":   {on(web(probed), member("db", probed), member("queue")), "db web"},
-		"the set is paused":         {on(web(probed, build.Paused())), ""},
-		"a sleep is requested":      {on(web(probed)).withSignal(events.Sleep, 0), ""},
-		"the set is asleep":         {on(web(probed, zero, sleep(api.Asleep, build.AsleepFor(time.Hour)))), ""},
-		"the set is at zero":        {on(web(probed, zero)), ""},
-		"the set is not opted in":   {on(web(probed, optOut)), ""},
-		"the probe failed recently": {on(web(probed, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), ""},
-		"the probe failed long ago": {on(web(probed, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Hour)))), "web"},
-		"the probe failed recently, and the set has the retry annotation": {
-			on(web(probed, retry, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))), "web"},
-		"the probe failed recently, and a retry event arrives": {
-			on(web(probed, sleep(api.Refused, build.SleepEnded(api.ProbeFailed, time.Minute)))).withSignal(events.Retry, 0), "web"},
-		"another annotation is invalid":         {on(web(probed, build.DependsOn("x"))), ""},
-		"the record of the sleep is unreadable": {on(web(probed, build.Annotation(api.SleepAnnotation, "{"))), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var got []string
-			for _, m := range row.in.membersToProbe() {
-				got = append(got, m.Set.Name)
-			}
-			if strings.Join(got, " ") != row.want {
-				t.Errorf("%v", got)
-			}
-		})
-	}
 }
 
 func TestGroupSleepsAndWakesTogether(t *testing.T) {
-	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.AsleepFor(30*time.Second))}
+	asleep := []build.Option{shop, zero, stopped(), sleep(api.Asleep, build.AsleepFor(30*time.Second))}
 	db := func(options ...build.Option) *appsv1.StatefulSet {
 		return member("db", append([]build.Option{shop}, options...)...)
 	}
@@ -408,7 +267,7 @@ func TestGroupSleepsAndWakesTogether(t *testing.T) {
 		"then the member that the event names":              on(web(shop), db(sleep(api.Planned))),
 		"a dependency is awake while its dependents are":    on(db(), front()),
 		"a dependent is being stopped": on(
-			db(), front(sleep(api.Stopping, build.ScaledDown(0)), build.ReplicaCounts(3, 3), zero, build.ReplicaCounts(2, 2))),
+			db(), front(sleep(api.Stopping), stopped(), build.ReplicaCounts(3, 3), zero, build.ReplicaCounts(2, 2))),
 		"a dependent is at zero and not asleep yet":    on(db(), front(sleep(api.Planned, build.OwnerStops()), zero)),
 		"all dependents are asleep":                    on(db(), front(asleep...)),
 		"another client scaled the dependents to zero": on(db(), front(zero)),
@@ -429,10 +288,10 @@ func TestGroupSleepsAndWakesTogether(t *testing.T) {
 			web(shop, build.LastActivity(0)),
 		),
 		"a requested sleep continues member by member": on(
-			front(zero, asks, build.LastActivity(2*time.Minute)),
+			front(zero, stopped(), asks, build.LastActivity(2*time.Minute)),
 			db(build.LastActivity(2*time.Minute)),
 		),
-		"a use after the request wakes the group": on(db(build.LastActivity(0)), front(zero, asks)),
+		"a use after the request wakes the group": on(db(build.LastActivity(0)), front(zero, stopped(), asks)),
 		"a member waits until its dependency is ready": on(front(zero, sleep(api.Asleep, build.AsleepFor(0)), build.LastActivity(0)),
 			db(build.ReplicaCounts(3, 2), sleep(api.Waking, build.SleepDue(time.Minute)))),
 		"a dependency cycle":                                on(web(shop, build.DependsOn("db")), db(build.DependsOn("web"))),
@@ -464,6 +323,25 @@ func TestEventOfAnyMemberAdvancesTheGroup(t *testing.T) {
 	}
 }
 
+// TestRejectedMemberIsSkipped: the other members continue without a member whose write the API server has rejected. That member gets its
+// step with its own event.
+func TestRejectedMemberIsSkipped(t *testing.T) {
+	mistaken := member("db", shop, build.IdleTimeout("soon"))
+	asleep := web(shop, zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour)))
+	if p := Decide(on(asleep, mistaken)); p.Reason != api.RequestInvalid || p.Actions[0].Name != "db" {
+		t.Errorf("before the rejection: %s", p)
+	}
+	if p := Decide(on(asleep, mistaken).withRejected("db")); p.Reason != api.WakingUp || p.Actions[0].Name != "web" {
+		t.Errorf("after the rejection: %s", p)
+	}
+	if p := Decide(on(mistaken, asleep).withRejected("db")); p.Reason != api.WakingUp || p.Actions[0].Name != "web" {
+		t.Errorf("at its own event, which wakes web first: %s", p)
+	}
+	if p := Decide(on(mistaken).withRejected("db")); p.Reason != api.RequestInvalid {
+		t.Errorf("at its own event: %s", p)
+	}
+}
+
 // TestSetWithoutReplicaCountHasOneReplica: the API server defaults spec.replicas to 1.
 func TestSetWithoutReplicaCountHasOneReplica(t *testing.T) {
 	set := web(build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Replicas, s.Status.Replicas, s.Status.ReadyReplicas = nil, 1, 1 }))
@@ -473,5 +351,35 @@ func TestSetWithoutReplicaCountHasOneReplica(t *testing.T) {
 	set.Spec.Replicas = ptr.To[int32](0)
 	if p := Decide(on(set)); p.Reason != api.AtZeroAlready {
 		t.Errorf("%s", p)
+	}
+}
+
+// TestRequestedSleepOfGroupStays: an event requested the sleep of a group during a session, and was delivered late.
+func TestRequestedSleepOfGroupStays(t *testing.T) {
+	active := build.LastActivity(5 * time.Minute)
+	ended := build.Annotation(api.AwakeUntilAnnotation, idle.FormatTime(build.Now.Add(-10*time.Second)))
+	a, b := web(shop, active, ended), member("db", shop, active)
+	in := on(a, b).withSignal(events.Sleep, time.Minute)
+	var stored *api.Sleep
+	p := Decide(in)
+	stored = build.StoredSleep(p)
+	if stored == nil {
+		t.Fatal("no sleep")
+	}
+	name := "web"
+	if p.Actions[0].Name == "db" {
+		name = "db"
+	}
+	if name == "web" {
+		a = web(shop, active, ended, build.WithSleep(stored))
+	} else {
+		b = member("db", shop, active, build.WithSleep(stored))
+	}
+	in = on(a, b)
+	in.Name = name
+	in.Now = in.Now.Add(5 * time.Second)
+	p = Decide(in)
+	if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
+		t.Errorf("the requested sleep wakes again: %s: %s", p, build.Words(s))
 	}
 }

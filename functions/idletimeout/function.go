@@ -19,7 +19,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 )
@@ -50,25 +49,18 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		}
 		e = events.WithSet(e, events.Ref{Namespace: namespace, Name: name})
 	}
-	signal, answers, rejected := signalOf(e, time.Now()), map[string]ProbeResult{}, map[string]bool{}
-	for {
-		answer, err := f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
-			in, err := f.observe(ctx, ref, signal, answers)
-			if err != nil {
-				return plan.Plan{}, err
-			}
-			if in.mayStartSleep() {
-				in.Trace = f.apply.Begin(ctx)
-			}
-			in.Rejected = rejected
-			return Decide(in), nil
-		})
-		failed := apply.FailedAction(err)
-		if failed == nil || !fault.IsPermanent(err) || rejected[failed.Name] {
-			return answer, err
+	signal, answers := signalOf(e, time.Now()), map[string]ProbeResult{}
+	return f.apply.HandleFailures(ctx, e, func(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref, signal, answers)
+		if err != nil {
+			return plan.Plan{}, err
 		}
-		rejected[failed.Name] = true
-	}
+		if in.mayStartSleep() {
+			in.Trace = f.apply.Begin(ctx)
+		}
+		in.Failures = failures
+		return Decide(in), nil
+	})
 }
 
 // signalOf returns the signal that the event carries. A recent event counts as happening now, so one queued event can stand

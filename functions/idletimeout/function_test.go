@@ -1,7 +1,6 @@
 package idletimeout
 
 import (
-	"context"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"net/http/httptest"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +28,6 @@ import (
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
@@ -44,8 +41,6 @@ type cluster struct {
 	// writes of these objects.
 	refuse   string
 	refuseOf []string
-	// notInstalled is the plural name of a custom resource that the API server does not offer.
-	notInstalled string
 	// down answers requests for this plural name with 500.
 	down string
 	// printed is the output of a command by pod. The command fails in any other pod.
@@ -61,8 +56,6 @@ func newCluster(t *testing.T, objects ...metav1.Object) *cluster {
 		switch o.(type) {
 		case *corev1.Pod:
 			plural = "pods"
-		case *appsv1.ControllerRevision:
-			plural = "controllerrevisions"
 		case *v1alpha1.Scaler:
 			plural = "scalers"
 		}
@@ -111,9 +104,6 @@ func (c *cluster) answer(r *http.Request) (int, any) {
 	if c.down != "" && (base == c.down || parent == c.down) {
 		return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
 	}
-	if c.notInstalled != "" && (base == c.notInstalled || parent == c.notInstalled) {
-		return failure(http.StatusNotFound, metav1.StatusReasonNotFound)
-	}
 	if r.Method != http.MethodGet {
 		return c.write(r, base, parent)
 	}
@@ -140,54 +130,32 @@ func (c *cluster) list(plural, selector string) (int, any) {
 	return http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": items}
 }
 
+// write answers the creation of an Event and the patch of a StatefulSet. idle-timeout writes nothing else.
 func (c *cluster) write(r *http.Request, base, parent string) (int, any) {
 	body, _ := io.ReadAll(r.Body)
-	words := r.Method + " " + base
 	if r.Method == http.MethodPost && base == "events" {
 		return http.StatusCreated, json.RawMessage(body)
 	}
-	c.writes = append(c.writes, words)
+	c.writes = append(c.writes, r.Method+" "+base)
 	if c.refuse != "" && strings.Contains(string(body), c.refuse) && (len(c.refuseOf) == 0 || slices.Contains(c.refuseOf, base)) {
 		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
 	}
-	switch r.Method {
-	case http.MethodPost:
-		revision := &appsv1.ControllerRevision{}
-		if err := json.Unmarshal(body, revision); err != nil {
-			return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
-		}
-		revision.UID, revision.ResourceVersion = "uid-record", "9"
-		c.objects[base] = append(c.objects[base], revision)
-		return http.StatusCreated, revision
-	case http.MethodDelete:
-		if i := c.find(parent, base); len(c.objects[parent][i].GetFinalizers()) == 0 {
-			c.objects[parent] = slices.Delete(c.objects[parent], i, i+1)
-		}
-		return http.StatusOK, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess}
+	i := c.find(parent, base)
+	if r.Method != http.MethodPatch || parent != "statefulsets" || i < 0 {
+		return failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed)
 	}
-	if parent == "scalers" {
-		return c.patch(parent, base, body, &v1alpha1.Scaler{})
-	}
-	return c.patch(parent, base, body, &appsv1.StatefulSet{})
-}
-
-// patch stores the patched object in next, which is an empty object of its type.
-func (c *cluster) patch(plural, name string, body []byte, next metav1.Object) (int, any) {
-	i := c.find(plural, name)
-	before, _ := json.Marshal(c.objects[plural][i])
+	before, _ := json.Marshal(c.objects[parent][i])
 	patch, err := jsonpatch.DecodePatch(body)
 	if err != nil {
 		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
 	}
 	after, err := patch.Apply(before)
+	next := &appsv1.StatefulSet{}
 	if err != nil || json.Unmarshal(after, next) != nil {
 		return failure(http.StatusUnprocessableEntity, "")
 	}
-	next.SetResourceVersion(next.GetResourceVersion() + "+")
-	if set, ok := next.(*appsv1.StatefulSet); ok {
-		set.Status.Replicas, set.Status.ReadyReplicas = *set.Spec.Replicas, *set.Spec.Replicas
-	}
-	c.objects[plural][i] = next
+	next.ResourceVersion += "+"
+	c.objects[parent][i] = next
 	return http.StatusOK, next
 }
 
@@ -284,13 +252,10 @@ func TestHandle(t *testing.T) {
 			"web sleep.decided", "PATCH web"},
 		"a sleep is requested": {[]metav1.Object{staleWeb(build.Annotation(api.LastActivityAnnotation, timestampAgo(time.Minute)))},
 			newEvent(events.Sleep, "1", time.Now(), aboutWeb), "web sleep.decided", "PATCH web"},
-		"the owner consents": {[]metav1.Object{staleWeb(sleep(api.Stopping, justNow))},
-			newEvent(events.OwnerPaused, "1", time.Now(), aboutWeb), "web scaled",
-			"POST controllerrevisions, PATCH web, PATCH web"},
-		"the annotation of the sleep was lost": {[]metav1.Object{staleWeb(zero), recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision},
-			newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb), "web wake.decided", "PATCH web"},
-		"the set of a record is gone": {[]metav1.Object{recordOf(build.Set("web"), build.Sleep(api.Stopping)).Revision},
-			newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb), "", "DELETE drydock-" + build.SleepID + "-sleep"},
+		"scale-hooks has yet to stop the set": {[]metav1.Object{staleWeb(sleep(api.Stopping, justNow))},
+			newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb), "", ""},
+		"scale-hooks has stopped the set": {[]metav1.Object{staleWeb(zero, sleep(api.Stopping, justNow), stopped())},
+			newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb), "web scaled", "PATCH web"},
 		"an activity event for a group": {group(), newEvent(events.Activity, "1", time.Now(), later), "", "PATCH db"},
 		"a group without members":       {nil, newEvent(events.Activity, "1", time.Now(), later), "", ""},
 		"a sleep request for a group":   {group(), newEvent(events.Sleep, "1", time.Now(), later), "", "PATCH web"},
@@ -304,21 +269,6 @@ func TestHandle(t *testing.T) {
 				t.Errorf("writes %q, want %q", got, row.writes)
 			}
 		})
-	}
-}
-
-// TestGroupEventGoesToMemberThatIsNotPaused: the activity of a paused set keeps no member awake.
-func TestGroupEventGoesToMemberThatIsNotPaused(t *testing.T) {
-	for want, objects := range map[string][]metav1.Object{
-		"":    nil,
-		"web": {member("db", shop, build.Paused()), web(shop)},
-		"db":  {member("db", shop, build.Paused()), web(shop, build.Paused())},
-		"api": {member("db", shop, build.DependsOn("web")), web(shop, build.DependsOn("db")), member("api", shop)}, // no valid order
-	} {
-		got, err := newCluster(t, objects...).function(build.SleepSettings()).representativeOf(t.Context(), build.Namespace, "shop")
-		if err != nil || got != want {
-			t.Errorf("%q, %v; want %q", got, err, want)
-		}
 	}
 }
 
@@ -344,89 +294,65 @@ func TestHandleProbes(t *testing.T) {
 	}
 }
 
-// TestRejectedWriteEndsSleep checks that the event is answered, unless no write succeeds.
+// TestRejectedWriteIsReported: no record can be written, so the event becomes a dead letter.
 // Invariants: I8.
-func TestRejectedWriteEndsSleep(t *testing.T) {
-	c := newCluster(t, staleWeb(sleep(api.Stopping, justNow)))
-	c.refuse = `"path":"/spec/replicas"`
-	if got := handle(t, c.function(build.SleepSettings()), newEvent(events.OwnerPaused, "1", time.Now(),
-		aboutWeb)); got != "web wake.decided" {
-		t.Errorf("answers %q", got)
+func TestRejectedWriteIsReported(t *testing.T) {
+	c := newCluster(t, staleWeb(zero, stopped(), sleep(api.Stopping, justNow)))
+	handleNow := func() (*event.Event, error) {
+		return c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
 	}
-	if sleep, err := api.LoadSleep(c.set("web")); err != nil || sleep.Phase != api.Waking || sleep.Reason != api.Rejected ||
-		!strings.Contains(sleep.Message, "admission webhook says no") {
-		t.Errorf("%+v, %v", sleep, err)
-	}
-	c.refuse = api.SleepAnnotation[len(api.Prefix):] // no record can be written
-	if answer, err := c.function(build.SleepSettings()).Handle(t.Context(),
-		newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb)); answer != nil || !fault.IsPermanent(err) {
+	c.refuse = api.SleepAnnotation[len(api.Prefix):]
+	if answer, err := handleNow(); answer != nil || !fault.IsPermanent(err) {
 		t.Errorf("%v, %v: want a dead letter", answer, err)
 	}
-}
-
-// asleepInGroup returns a sleeping member of the group shop that is needed now.
-func asleepInGroup(name string) *appsv1.StatefulSet {
-	return member(name, shop, zero, sleep(api.Asleep, build.ScaledDown(time.Hour)),
-		build.Annotation(api.AwakeUntilAnnotation, time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
-}
-
-// sendForEach sends the event of a tick for each of the sets.
-func (c *cluster) sendForEach(t *testing.T, sets ...string) {
-	t.Helper()
-	for _, name := range sets {
-		_, err := c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(),
-			map[string]string{"kind": "StatefulSet", "name": name}))
-		if err != nil {
-			t.Logf("the event of %s: %v", name, err)
-		}
+	c.refuse = ""
+	if answer, err := handleNow(); answer == nil || err != nil {
+		t.Errorf("without a rejection: %v, %v", answer, err)
 	}
 }
 
 // TestMembersWakeAlthoughWritesToOthersAreRejected: each event wakes all members of the group that can wake. The others report the
 // rejection at their own event.
 func TestMembersWakeAlthoughWritesToOthersAreRejected(t *testing.T) {
+	needed := func(name string) *appsv1.StatefulSet {
+		return member(name, shop, zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour)),
+			build.Annotation(api.AwakeUntilAnnotation, timestampAgo(-time.Hour)))
+	}
 	for _, rejected := range [][]string{{"cache"}, {"cache", "db"}} {
 		for name, order := range map[string][]string{"only web has an event": {"web"}, "all have": {"cache", "db", "web"},
 			"only a rejected member has": {"cache"}} {
-			for refused, reported := range map[string]bool{`"path":"/spec/replicas"`: true, api.SleepAnnotation[len(api.Prefix):]: false} {
-				c := newCluster(t, asleepInGroup("cache"), asleepInGroup("db"), asleepInGroup("web"))
-				c.refuse, c.refuseOf = refused, rejected
-				c.sendForEach(t, order...)
-				if n := statefulset.Replicas(c.set("web")); n == 0 {
-					t.Errorf("%v rejected (%s), %s: web stays at zero", rejected, refused, name)
+			c := newCluster(t, needed("cache"), needed("db"), needed("web"))
+			c.refuse, c.refuseOf = api.SleepAnnotation[len(api.Prefix):], rejected
+			for _, about := range order {
+				_, err := c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(),
+					map[string]string{"kind": "StatefulSet", "name": about}))
+				if fault.IsPermanent(err) != slices.Contains(rejected, about) {
+					t.Errorf("%v rejected, %s: the event of %s ends with %v", rejected, name, about, err)
 				}
-				for _, of := range rejected {
-					if s, err := api.LoadSleep(c.set(of)); err != nil || reported && slices.Contains(order, of) && s.Reason != api.StartRefused {
-						t.Errorf("%v rejected (%s), %s: %s reports %s %s, %v", rejected, refused, name, of, s.Phase, s.Reason, err)
-					}
+			}
+			for _, m := range []string{"cache", "db", "web"} {
+				if s, err := api.LoadSleep(c.set(m)); err != nil || (s.Phase == api.Waking) == slices.Contains(rejected, m) {
+					t.Errorf("%v rejected, %s: %s is %s, %v", rejected, name, m, s.Phase, err)
 				}
 			}
 		}
 	}
 }
 
-func TestReadErrorIsRetried(t *testing.T) {
-	aboutGroup := map[string]string{"group": "shop"}
-	for name, row := range map[string]struct {
-		down       string
-		extensions map[string]string
-	}{
-		"the set":           {"statefulsets", aboutWeb},
-		"the group":         {"statefulsets", aboutGroup},
-		"records of sleeps": {"controllerrevisions", aboutWeb},
-	} {
+// TestRejectedAnswerOfProbeKeepsGroupAwake: the API server rejects the write that stores what a probe said.
+func TestRejectedAnswerOfProbeKeepsGroupAwake(t *testing.T) {
+	for name, status := range map[string]int{"in use": http.StatusOK, "the probe fails": http.StatusInternalServerError} {
 		t.Run(name, func(t *testing.T) {
-			c := newCluster(t, staleWeb(sleep(api.Asleep)))
-			c.down = row.down
-			if answer, err := c.function(build.SleepSettings()).Handle(t.Context(),
-				newEvent(events.Wake, "1", time.Now(), row.extensions)); answer != nil || err == nil || fault.IsPermanent(err) {
-				t.Errorf("%v, %v", answer, err)
+			port, _ := probeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
+			old := build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))
+			probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
+			c := newCluster(t, podOf("db", 0), member("db", shop, old, build.Replicas(1), probed), member("web", shop, old))
+			c.refuse, c.refuseOf = "drydock.dev", []string{"db"}
+			_, _ = c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
+			if sleep, err := api.LoadSleep(c.set("web")); sleep != nil || err != nil {
+				t.Errorf("web has %v, %v; writes %v", sleep, err, c.writes)
 			}
 		})
-	}
-	if _, err := newCluster(t).function(build.SleepSettings()).Handle(context.Background(),
-		newEvent(events.Wake, "1", time.Now(), map[string]string{"kind": "Pod", "name": "web-0"})); !fault.IsPermanent(err) {
-		t.Errorf("an event about a Pod: %v", err)
 	}
 }
 
@@ -453,32 +379,5 @@ func TestSignalOf(t *testing.T) {
 	if (Signal{Type: events.Activity, At: now}).sleepRequestedAt() != (time.Time{}) ||
 		(Signal{Type: events.Sleep, At: now}).sleepRequestedAt() != now {
 		t.Error("sleepRequestedAt is wrong")
-	}
-}
-
-// port returns the port of the server.
-func port(t *testing.T, url string) string {
-	t.Helper()
-	_, p, _ := strings.Cut(strings.TrimPrefix(url, "http://"), ":")
-	if _, err := strconv.Atoi(p); err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
-
-// TestRejectedAnswerOfProbeKeepsGroupAwake: the API server rejects the write that stores what a probe said.
-func TestRejectedAnswerOfProbeKeepsGroupAwake(t *testing.T) {
-	for name, status := range map[string]int{"in use": http.StatusOK, "the probe fails": http.StatusInternalServerError} {
-		t.Run(name, func(t *testing.T) {
-			port, _ := probeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) })
-			old := build.Annotation(api.LastActivityAnnotation, timestampAgo(2*time.Hour))
-			probed := build.Annotation(api.ActivityProbeAnnotation, "http:"+port)
-			c := newCluster(t, podOf("db", 0), member("db", shop, old, build.Replicas(1), probed), member("web", shop, old))
-			c.refuse, c.refuseOf = "drydock.dev", []string{"db"}
-			_, _ = c.function(build.SleepSettings()).Handle(t.Context(), newEvent(events.ObjectChanged, "1", time.Now(), aboutWeb))
-			if sleep, err := api.LoadSleep(c.set("web")); sleep != nil || err != nil {
-				t.Errorf("web has %v, %v; writes %v", sleep, err, c.writes)
-			}
-		})
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/idle"
+	"drydock.dev/shared/plan"
 )
 
 // Input holds everything that Decide needs: the observed objects, the time, the settings and the event.
@@ -20,8 +21,8 @@ type Input struct {
 	Settings api.Settings
 	// Trace is the traceparent of an operation that starts now. It is empty when tracing is off.
 	Trace string
-	// Rejected has the sets for which the API server permanently rejected a write of this event.
-	Rejected map[string]bool
+	// Failures are the failed writes of this event.
+	Failures plan.Failures
 }
 
 // ProbeResult is the answer of an activity probe.
@@ -33,7 +34,7 @@ type ProbeResult struct {
 // isSkipped reports whether the member has to wait for its own event, because a write for it was rejected in this event. The other
 // members continue without it.
 func (in Input) isSkipped(m idle.Member) bool {
-	return in.Rejected[m.Set.Name] && m.Set.Name != in.Name
+	return m.Set.Name != in.Name && in.Failures.Of(plan.StatefulSets, m.Set.Name) != nil
 }
 
 // judge returns the group in its wake order, and the verdict on each member. A group without a valid order stays awake.

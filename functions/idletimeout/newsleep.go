@@ -20,6 +20,13 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 	return sleep
 }
 
+// lostSleep returns the record of the sleep that stopped the set, as far as the Stop has it.
+func (in Input) lostSleep(m idle.Member) *api.Sleep {
+	sleep := in.newSleep(m, api.Asleep, idle.RequestAsked)
+	sleep.Operation, sleep.Started, sleep.Replicas = m.Stop.Operation, *m.Stop.StoppedAt, m.Stop.Replicas
+	return sleep
+}
+
 // refuseSleep stores why a set is not put to sleep, and reports it once.
 func refuseSleep(in Input, m idle.Member, step api.SleepStep, reason api.Reason, message string) plan.Plan {
 	sleep := in.newSleep(m, api.Refused, idle.RequestIdle)

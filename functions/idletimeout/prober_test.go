@@ -1,13 +1,13 @@
 package idletimeout
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -72,6 +72,33 @@ func ask(t *testing.T, c *cluster, settings api.Settings, text string, options .
 	return result(answer.Active, answer.Err)
 }
 
+// podOf returns a running pod of the set at the address of this machine.
+func podOf(set string, ordinal int, options ...build.Option) *corev1.Pod {
+	at := build.Edit(func(p *corev1.Pod) {
+		p.Status.PodIP = "127.0.0.1"
+		p.Spec.Containers = []corev1.Container{{Name: "db"}}
+		p.OwnerReferences[0].UID = build.Set(set).UID
+	})
+	return build.With(build.PodOf(set, ordinal), append([]build.Option{at}, options...)...)
+}
+
+// probeServer starts a server for probes. It returns the port and the number of requests so far.
+func probeServer(t *testing.T, answer http.HandlerFunc) (port string, asked *atomic.Int32) {
+	t.Helper()
+	asked = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked.Add(1)
+		answer(w, r)
+	}))
+	t.Cleanup(server.Close)
+	return portOf(server.URL), asked
+}
+
+func portOf(url string) string { return url[strings.LastIndex(url, ":")+1:] }
+
+// silent accepts the request and never answers, like a network policy that drops packets.
+func silent(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }
+
 func TestAskHTTP(t *testing.T) {
 	var asked atomic.Int32
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) }))
@@ -118,13 +145,13 @@ func TestAskHTTP(t *testing.T) {
 	} {
 		t.Run(path, func(t *testing.T) {
 			begin := time.Now()
-			expectResult(t, ask(t, c, settings, "http:"+port(t, server.URL)+path), want)
+			expectResult(t, ask(t, c, settings, "http:"+portOf(server.URL)+path), want)
 			if took := time.Since(begin); took > 5*time.Second {
 				t.Errorf("it took %s", took)
 			}
 		})
 	}
-	expectResult(t, ask(t, c, settings, "http:"+port(t, closed.URL)), "connection refused")
+	expectResult(t, ask(t, c, settings, "http:"+portOf(closed.URL)), "connection refused")
 	if asked.Load() > 0 {
 		t.Error("another server was asked")
 	}
@@ -161,7 +188,7 @@ func TestOneActivePodIsEnough(t *testing.T) {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(row.codes[asked.Add(1)-1])
 		}))
-		expectResult(t, ask(t, newCluster(t, replica(0), replica(1)), build.SleepSettings(), "http:"+port(t, server.URL)), row.want)
+		expectResult(t, ask(t, newCluster(t, replica(0), replica(1)), build.SleepSettings(), "http:"+portOf(server.URL)), row.want)
 		server.Close()
 	}
 }
@@ -193,190 +220,55 @@ func TestPodsThatCannotBeProbed(t *testing.T) {
 	})), "selector of StatefulSet shop/web")
 }
 
-const vector = `{"status":"success","data":{"resultType":"vector","result":[%s]}}`
-
-func TestAskPrometheus(t *testing.T) {
-	answers := map[string]struct {
-		code int
-		body string
-	}{
-		"a value above zero":        {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`)},
-		"zero":                      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"0"]}`)},
-		"below zero":                {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"-1"]}`)},
-		"a little":                  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"1e-9"]}`)},
-		"without end":               {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"+Inf"]}`)},
-		"one of several":            {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"1"]}`)},
-		"none of several":           {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"0"]}`)},
-		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`)},
-		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`)},
-		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`)},
-		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`)},
-		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`)},
-		"nothing":                   {200, fmt.Sprintf(vector, ``)},
-		"null":                      {200, `{"status":"success","data":{"resultType":"vector","result":null}}`},
-		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`},
-		"a scalar":                  {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`},
-		"a scalar that is zero":     {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`},
-		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`},
-		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`},
-		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`},
-		"no data":                   {200, `{"status":"success"}`},
-		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`},
-		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`},
-		"it is overloaded":          {503, `no upstream`},
-		"a success of another code": {202, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`)},
-		"a page":                    {200, `<html>sign in</html>`},
-		"a redirect":                {302, ``},
-		"nothing at all":            {200, ``},
-		"the answer is too long": {
-			200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`)},
-	}
-	file := golden.Open(t)
-	for _, name := range slices.Sorted(maps.Keys(answers)) {
-		row := answers[name]
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path != "/prom/api/v1/query" || r.Method != http.MethodPost || r.FormValue("query") != `sum(x{a="b"}) > 0 & 1` {
-					t.Errorf("asked for %s %s: %q", r.Method, r.URL, r.FormValue("query"))
-				}
-				w.Header().Set("Location", "http://127.0.0.1:1/")
-				w.WriteHeader(row.code)
-				_, _ = io.WriteString(w, row.body)
-			}))
-			t.Cleanup(server.Close)
-			settings := build.SleepSettings()
-			settings.Prometheus, settings.PromNamespaces = server.URL+"/prom/", []string{"*"}
-			file.Entry(t, name, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`))
-		})
-	}
-}
-
-func TestUnreachablePrometheus(t *testing.T) {
-	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.FormValue("query") == "body" {
-			w.Header().Set("Content-Length", "1000")
-			_, _ = io.WriteString(w, "{")
-			w.(http.Flusher).Flush()
-		}
+// TestSlowPodsAreProbedConcurrently: one after another they would take two seconds.
+func TestSlowPodsAreProbedConcurrently(t *testing.T) {
+	port, asked := probeServer(t, func(w http.ResponseWriter, r *http.Request) {
 		select {
+		case <-time.After(100 * time.Millisecond):
 		case <-r.Context().Done():
-		case <-time.After(10 * time.Second):
 		}
-	}))
-	t.Cleanup(slow.Close)
-	servers := map[string]struct{ url, query string }{
-		"no Prometheus is configured":    {"", "x"},
-		"nothing listens at the URL":     {"http://127.0.0.1:1", "x"},
-		"an invalid URL":                 {"http://a b", "x"},
-		"an unknown scheme":              {"prometheus:9090", "x"},
-		"the probe fails":                {slow.URL, "x"},
-		"the answer stops in the middle": {slow.URL, "body"},
+		w.WriteHeader(http.StatusNoContent)
+	})
+	var pods []metav1.Object
+	for i := range 20 {
+		pods = append(pods, replica(i))
 	}
-	file := golden.Open(t)
-	for _, name := range slices.Sorted(maps.Keys(servers)) {
-		row := servers[name]
-		t.Run(name, func(t *testing.T) {
-			settings := build.SleepSettings()
-			settings.Prometheus, settings.ProbeTimeout, settings.PromNamespaces = row.url, 300*time.Millisecond, []string{build.Namespace}
-			begin := time.Now()
-			file.Entry(t, name, ask(t, newCluster(t), settings, "prometheus:"+row.query))
-			if took := time.Since(begin); took > 5*time.Second {
-				t.Errorf("it took %s", took)
-			}
-		})
+	settings := build.SleepSettings()
+	settings.ProbeTimeout = 1500 * time.Millisecond
+	expectResult(t, ask(t, newCluster(t, pods...), settings, "http:"+port, build.Replicas(20)), "idle")
+	if asked.Load() != 20 {
+		t.Errorf("asked %d times", asked.Load())
 	}
 }
 
-// header4 and header6 are the first lines of /proc/net/tcp and /proc/net/tcp6.
-const (
-	header4 = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode" +
-		"                                                     \n"
-	header6 = "  sl  local_address                         remote_address                        st tx_queue rx_queue tr" +
-		" tm->when retrnsmt   uid  timeout inode\n"
-	rest4 = " 00000000:00000000 00:00000000 00000000  1000        0 2613 1 0000000000000000 100 0 0 10 0\n"
-)
-
-// line4 returns a line of the table for a connection between addresses in the kernel's format.
-func line4(local, remote, state string) string {
-	return "   0: " + local + " " + remote + " " + state + rest4
-}
-
-// counted returns the connections to the port in the table, which comes in small pieces.
-func counted(table string, port int) (int, error) {
-	c := &connections{port: port}
-	for piece := range slices.Chunk([]byte(table), 7) {
-		_, _ = c.Write(piece) // client-go goes on after an error
-	}
-	return c.count()
-}
-
-func TestCountConnections(t *testing.T) {
-	const listening, used, port5432 = "00000000:1538 00000000:0000 0A", "0100000A:1538 0200000A:C001 01", 5432
-	line := func(text string) string { return "   0: " + text + rest4 }
-	tables := map[string]string{
-		"no connection":                           header4 + line(listening) + header6,
-		"one connection":                          header4 + line(listening) + line(used),
-		"two connections":                         header4 + line(used) + line("0100000A:1538 0300000A:C001 01"),
-		"a connection to another port":            header4 + line4("0100000A:1539", "0200000A:C001", "01"),
-		"a connection from that port to a server": header4 + line4("0100000A:C001", "0200000A:1538", "01"),
-		"a connection that is being opened":       header4 + line4("0100000A:1538", "0200000A:C001", "03"),
-		"a connection that has ended":             header4 + line4("0100000A:1538", "0200000A:C001", "06"),
-		"a health check over the loopback":        header4 + line4("0100007F:1538", "0100007F:C001", "01"),
-		"a health check over the pod's address":   header4 + line4("0100000A:1538", "0100000A:C001", "01"),
-		"over IPv6": header4 + header6 + line4("000080FE000000000000000001000000:1538", "000080FE000000000000000002000000:C001",
-			"01"),
-		"over IPv6's loopback": header4 + header6 + line4("00000000000000000000000001000000:1538",
-			"00000000000000000000000001000000:C001", "01"),
-		"over IPv4, on a socket for both": header4 + header6 + line4("0000000000000000FFFF00000100000A:1538",
-			"0000000000000000FFFF00000200000A:C001", "01"),
-		"listening for both": header4 + header6 + line4("00000000000000000000000000000000:1538",
-			"00000000000000000000000000000000:0000", "0A"),
-		"in small letters":               header4 + line4("0100000a:c001", "0200000a:1538", "01"),
-		"a kernel without IPv6":          header4 + line(used),
-		"no table":                       "",
-		"a line without end":             header4 + strings.Repeat("x", 1<<20),
-		"the output of another command":  "cat: /proc/net/tcp: No such file or directory\n",
-		"a truncated line":               header4 + "   0: 0100000A",
-		"a port that is not hexadecimal": header4 + line4("0100000A:XXXX", "0200000A:C001", "01"),
-		"a port too large":               header4 + line4("0100000A:11538", "0200000A:C001", "01"),
-		"an address without a port":      header4 + line4("0100000A:1538", "0200000A", "01"),
-	}
-	file := golden.Open(t)
-	for _, name := range slices.Sorted(maps.Keys(tables)) {
-		t.Run(name, func(t *testing.T) {
-			n, err := counted(tables[name], port5432)
-			result := fmt.Sprintf("%d connections", n)
-			if err != nil {
-				result = err.Error()
-			}
-			file.Entry(t, name, result)
-		})
+// TestProbesLeaveTimeForWrites checks the time that an event leaves for probes.
+func TestProbesLeaveTimeForWrites(t *testing.T) {
+	p := newProber(nil, api.Settings{ProbeTimeout: 5 * time.Second}, slog.New(slog.DiscardHandler))
+	for left, want := range map[time.Duration]time.Duration{25 * time.Second: 5 * time.Second, 12 * time.Second: 2 * time.Second,
+		9 * time.Second: -time.Second} {
+		ctx, cancel := context.WithTimeout(t.Context(), left)
+		if got := p.probeTime(ctx); got > want || got < want-time.Second {
+			t.Errorf("of %s the probes may take %s, want %s", left, got, want)
+		}
+		cancel()
 	}
 }
 
-// TestCountConnectionsReadsKernelTable: the table lists a connection over the loopback, which does not count.
-func TestCountConnectionsReadsKernelTable(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	t.Cleanup(server.Close)
-	response, err := http.Get(server.URL) // this machine
-	if err != nil {
-		t.Fatal(err)
+func TestProbesPerEventAreLimited(t *testing.T) {
+	port, asked := probeServer(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	var pods []metav1.Object
+	var group idle.Group
+	for i := range maxProbes + 1 {
+		name := fmt.Sprintf("s%02d", i)
+		pods = append(pods, podOf(name, 0))
+		group = append(group, idle.MemberOf(member(name, build.Replicas(1), build.Annotation(api.ActivityProbeAnnotation, "http:"+port))))
 	}
-	response.Body.Close()
-	table, err := os.ReadFile("/proc/net/tcp")
-	if err != nil {
-		t.Fatal(err)
+	found := newProber(newCluster(t, pods...).client(), build.SleepSettings(), slog.New(slog.DiscardHandler)).askAll(t.Context(), group, group)
+	if got := found["s50"]; got.Err == nil || !strings.Contains(got.Err.Error(), "more than 50 sets") {
+		t.Errorf("%+v", got)
 	}
-	if n, err := counted(string(table), 1); err != nil || n != 0 {
-		t.Errorf("%d connections to port 1, %v", n, err)
-	}
-	var number int
-	_, _ = fmt.Sscan(port(t, server.URL), &number)
-	if n, err := counted(string(table), number); err != nil || n != 0 {
-		t.Errorf("%d connections to the server, %v", n, err)
-	}
-	if want := fmt.Sprintf(":%04X ", number); !strings.Contains(string(table), want) {
-		t.Errorf("the table has no %q: %s", want, table)
+	if got := found["s49"]; got.Err != nil || got.Active || asked.Load() != maxProbes {
+		t.Errorf("%+v, asked %d times", got, asked.Load())
 	}
 }
 

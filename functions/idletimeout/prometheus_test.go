@@ -2,16 +2,115 @@ package idletimeout
 
 import (
 	"encoding/pem"
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
+
+const vector = `{"status":"success","data":{"resultType":"vector","result":[%s]}}`
+
+func TestAskPrometheus(t *testing.T) {
+	answers := map[string]struct {
+		code int
+		body string
+	}{
+		"a value above zero":        {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`)},
+		"zero":                      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"0"]}`)},
+		"below zero":                {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"-1"]}`)},
+		"a little":                  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"1e-9"]}`)},
+		"without end":               {200, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"+Inf"]}`)},
+		"one of several":            {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"1"]}`)},
+		"none of several":           {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"0"]},{"metric":{},"value":[1,"0"]}`)},
+		"no number":                 {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"NaN"]}`)},
+		"no number beside one":      {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"1"]},{"metric":{},"value":[1,"NaN"]}`)},
+		"a word":                    {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,"many"]}`)},
+		"a number that is no text":  {200, fmt.Sprintf(vector, `{"metric":{},"value":[1,1]}`)},
+		"no value":                  {200, fmt.Sprintf(vector, `{"metric":{},"histogram":[1,{}]}`)},
+		"nothing":                   {200, fmt.Sprintf(vector, ``)},
+		"null":                      {200, `{"status":"success","data":{"resultType":"vector","result":null}}`},
+		"a vector that is none":     {200, `{"status":"success","data":{"resultType":"vector","result":{}}}`},
+		"a scalar":                  {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"2"]}}`},
+		"a scalar that is zero":     {200, `{"status":"success","data":{"resultType":"scalar","result":[1,"0"]}}`},
+		"a scalar that is none":     {200, `{"status":"success","data":{"resultType":"scalar","result":{}}}`},
+		"a scalar without a value":  {200, `{"status":"success","data":{"resultType":"scalar","result":[]}}`},
+		"a range":                   {200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`},
+		"no data":                   {200, `{"status":"success"}`},
+		"a query that is wrong":     {400, `{"status":"error","errorType":"bad_data","error":"parse error: unclosed brace"}`},
+		"an error, in spite of 200": {200, `{"status":"error","error":"no"}`},
+		"it is overloaded":          {503, `no upstream`},
+		"a success of another code": {202, fmt.Sprintf(vector, `{"metric":{},"value":[1.5,"3"]}`)},
+		"a page":                    {200, `<html>sign in</html>`},
+		"a redirect":                {302, ``},
+		"nothing at all":            {200, ``},
+		"the answer is too long": {
+			200, fmt.Sprintf(vector, strings.Repeat(`{"metric":{},"value":[1,"0"]},`, 100_000)+`{"metric":{},"value":[1,"1"]}`)},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(answers)) {
+		row := answers[name]
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path != "/prom/api/v1/query" || r.Method != http.MethodPost || r.FormValue("query") != `sum(x{a="b"}) > 0 & 1` {
+					t.Errorf("asked for %s %s: %q", r.Method, r.URL, r.FormValue("query"))
+				}
+				w.Header().Set("Location", "http://127.0.0.1:1/")
+				w.WriteHeader(row.code)
+				_, _ = io.WriteString(w, row.body)
+			}))
+			t.Cleanup(server.Close)
+			settings := build.SleepSettings()
+			settings.Prometheus, settings.PromNamespaces = server.URL+"/prom/", []string{"*"}
+			file.Entry(t, name, ask(t, newCluster(t), settings, `prometheus:sum(x{a="b"}) > 0 & 1`))
+		})
+	}
+}
+
+func TestUnreachablePrometheus(t *testing.T) {
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("query") == "body" {
+			w.Header().Set("Content-Length", "1000")
+			_, _ = io.WriteString(w, "{")
+			w.(http.Flusher).Flush()
+		}
+		select {
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+	}))
+	t.Cleanup(slow.Close)
+	servers := map[string]struct{ url, query string }{
+		"no Prometheus is configured":    {"", "x"},
+		"nothing listens at the URL":     {"http://127.0.0.1:1", "x"},
+		"an invalid URL":                 {"http://a b", "x"},
+		"an unknown scheme":              {"prometheus:9090", "x"},
+		"the probe fails":                {slow.URL, "x"},
+		"the answer stops in the middle": {slow.URL, "body"},
+	}
+	file := golden.Open(t)
+	for _, name := range slices.Sorted(maps.Keys(servers)) {
+		row := servers[name]
+		t.Run(name, func(t *testing.T) {
+			settings := build.SleepSettings()
+			settings.Prometheus, settings.ProbeTimeout, settings.PromNamespaces = row.url, 300*time.Millisecond, []string{build.Namespace}
+			begin := time.Now()
+			file.Entry(t, name, ask(t, newCluster(t), settings, "prometheus:"+row.query))
+			if took := time.Since(begin); took > 5*time.Second {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
+}
 
 // secret stands for another tenant's data in an answer of Prometheus.
 const secret = "payroll"

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"drydock.dev/functions/scalehooks"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -31,338 +32,16 @@ func replicasWrittenBy(manager string) build.Option {
 	})
 }
 
-// Invariants: I4.
-func TestPlannedSleepWaitsForPauseOwner(t *testing.T) {
-	with := func(options ...build.Option) Input { return on(web(append(options, sleep(api.Planned, due))...)) }
-	check(t, map[string]Input{
-		"pause-owner asks the owner":                                          with(),
-		"the deadline belongs to pause-owner":                                 on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))),
-		"the set is being deleted":                                            with(build.Deleting()),
-		"a resize is asked for":                                               with(build.Resize("data=1Gi")),
-		"the set was used in the second of the decision":                      with(build.LastActivity(time.Minute)),
-		"the set was scaled up since, and is used":                            with(build.LastActivity(0), build.Replicas(5)),
-		"the user aborts the sleep":                                           with(abort),
-		"another client scaled the set to zero and has to wake it":            with(zero, replicasWrittenBy("kubectl"), build.LastActivity(0)),
-		"the operator scaled the set to zero before its consent was recorded": on(web(zero, sleep(api.Planned, due, build.OwnerStops()))),
-		"the set is no longer opted in":                                       with(optOut),
-	})
-}
-
-// Invariants: I1, I4, I8.
-func TestStopping(t *testing.T) {
-	consented := sleep(api.Stopping, due)
-	stopping := sleep(api.Stopping, due, build.ScaledDown(30*time.Second))
-	with := func(options ...build.Option) Input { return on(web(options...)) }
-	check(t, map[string]Input{
-		"the owner consented: the set is scaled to zero": with(consented),
-		"the pods have a long grace period": with(consented, build.Edit(func(s *appsv1.StatefulSet) {
-			grace := int64(3600)
-			s.Spec.Template.Spec.TerminationGracePeriodSeconds = &grace
-		})),
-		"the set was scaled after the decision: the new count is recorded": with(consented, build.Replicas(5)),
-		"the scale-down retains claims in the same write":                  with(consented, build.WhenScaled("Delete")),
-		"another client restores policy Delete before the next round": with(
-			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.OriginalWhenScaled("Delete")), build.WhenScaled("Delete"),
-			build.ControlledBy("Database", "main")),
-		"the policy is Retain already, and the previous policy stays recorded": with(
-			sleep(api.Stopping, due, build.ScaledDown(time.Second), build.OriginalWhenScaled("Delete")), build.WhenScaled("Retain"),
-			build.ControlledBy("Database", "main")),
-		"pods end":                       with(stopping, zero, build.ReplicaCounts(2, 2)),
-		"the controller has not seen it": with(stopping, zero, build.NotObserved()),
-		"all pods have ended":            with(stopping, zero),
-		"all pods ended when the deadline passed": with(sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)),
-			zero),
-		"the set is being deleted":            with(stopping, zero, build.ReplicaCounts(1, 1), build.Deleting()),
-		"the operator scales the set to zero": with(sleep(api.Stopping, due, build.OwnerStops())),
-		"the operator scaled the set to zero, and a pod is left": with(sleep(api.Stopping, due, build.OwnerStops()), zero,
-			build.ReplicaCounts(1, 1)),
-		"the operator scaled the set to zero, and all pods ended": with(sleep(api.Stopping, due, build.OwnerStops()), zero),
-		"the operator does not scale the set to zero in time":     with(sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops())),
-		"the operator scaled the set to zero, and a pod does not end in time": with(
-			sleep(api.Stopping, build.SleepDue(-time.Second), build.OwnerStops()), zero, build.ReplicaCounts(1, 1)),
-		"pods do not end in time: the replicas are restored": with(
-			sleep(api.Stopping, build.SleepDue(-time.Second), build.ScaledDown(time.Hour)), zero, build.ReplicaCounts(1, 1)),
-		"the scale-down was not written in time": with(sleep(api.Stopping, build.SleepDue(-time.Second))),
-		"the set is used while pods end":         with(stopping, zero, build.ReplicaCounts(2, 2), build.LastActivity(0)),
-		"the set is used while its operator stops it: the operator starts it": with(sleep(api.Stopping, due, build.OwnerStops()), zero,
-			build.ReplicaCounts(2, 2), build.LastActivity(0)),
-		"the user aborts the sleep":             with(stopping, zero, build.ReplicaCounts(2, 2), abort),
-		"the set is no longer opted in":         with(stopping, zero, optOut),
-		"the API server rejects the scale-down": with(consented).withRejection("admission webhook denied the request"),
-		"a rejected write to one member does not affect the others": on(member("db", shop, sleep(api.Planned)),
-			web(shop, consented)).withRejection("no"),
-	})
-}
-
-// Invariants: I4.
-func TestReplicasRestoredByAnotherClient(t *testing.T) {
-	owned := build.ControlledBy("Database", "main")
-	stopping := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
-		return sleep(api.Stopping, append([]func(*api.Sleep){due, build.ScaledDown(ago)}, options...)...)
-	}
-	started := sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, 13*time.Minute),
-		build.Starts(1))
-	asleep := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
-		return sleep(api.Asleep, append([]func(*api.Sleep){build.AsleepFor(ago)}, options...)...)
-	}
-	with := func(options ...build.Option) Input {
-		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
-	}
-	check(t, map[string]Input{
-		"an operator is late: the set is scaled to zero once more, with the original count": with(owned, stopping(59*time.Second)),
-		"the operator of a set that fell asleep at once is late":                            with(owned, asleep(59*time.Second)),
-		"an operator writes a second time: another client started the set": with(
-			owned, stopping(time.Second, build.Step(api.StoppedAgain)), replicasWrittenBy("redis-operator")),
-		"replicas appear after a minute: another client started the set": with(owned, asleep(time.Minute)),
-		"a user starts the sleeping set":                                 with(asleep(time.Second), replicasWrittenBy("kubectl")),
-		"a deployment tool starts the set for the third time": with(
-			asleep(time.Minute, build.Starts(2)), replicasWrittenBy("argocd-controller")),
-		"a user starts a set whose pods are ending": with(stopping(time.Second)),
-		"the operator that stopped the set starts it": with(
-			owned, asleep(time.Second, build.OwnerStops())),
-		"a user starts the paused set": with(
-			build.Paused(), asleep(time.Hour, build.SleepCause(idle.RequestPaused))),
-		"a user started the paused set recently": with(
-			build.Paused(), sleep(api.Succeeded, build.SleepCause(idle.RequestPaused), build.SleepEnded(api.StartedByOthers, 12*time.Minute),
-				build.Starts(1))),
-		"a user started the paused set long ago": with(build.Paused(), started),
-	})
-}
-
-// TestTwoControllersDoNotFight: a deployment tool restores the replicas a minute after each scale-down. Each time, Drydock leaves the set
-// alone for twice as long. Without the tool, the set sleeps the whole time.
-func TestTwoControllersDoNotFight(t *testing.T) {
-	for name, row := range map[string]struct {
-		set    []build.Option
-		tool   bool
-		sleeps int
-	}{
-		"an idle set":               {nil, true, 8},
-		"a paused set":              {[]build.Option{build.Paused()}, true, 8},
-		"an idle set without tool":  {nil, false, 1},
-		"a paused set without tool": {[]build.Option{build.Paused()}, false, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(append(row.set, build.IdleTimeout("10s"))...)}}
-			sleeps := 0
-			for end := s.now.Add(48 * time.Hour); s.now.Before(end); s.now = s.now.Add(time.Minute) {
-				switch sleep := s.sleepOf("web"); {
-				case sleep.Active() && sleep.Phase == api.Planned: // the work of pause-owner
-					consented := operation.Enter(sleep, api.Stopping, s.now, time.Hour)
-					build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
-					sleeps++
-				case row.tool && sleep.Active() && sleep.Phase == api.Asleep:
-					build.With(s.sets[0], build.Replicas(3), build.ReplicaCounts(3, 3))
-				}
-				s.step("web")
-			}
-			if sleeps != row.sleeps {
-				t.Errorf("the set was put to sleep %d times in two days, not %d:\n%s", sleeps, row.sleeps, strings.Join(s.log, "\n"))
-			}
-		})
-	}
-}
-
-// TestNeededSleepEndsTheCount: a sleep that ends because the set is needed begins a new count of starts by other clients.
-func TestNeededSleepEndsTheCount(t *testing.T) {
-	asleep := sleep(api.Asleep, build.AsleepFor(time.Minute), build.Starts(3))
-	for reason, set := range map[api.Reason]*appsv1.StatefulSet{
-		api.Awake:           web(zero, asleep, build.LastActivity(0)),
-		api.StartedByOthers: web(asleep),
-	} {
-		want := map[api.Reason]int{api.Awake: 0, api.StartedByOthers: 4}[reason]
-		s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
-		s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
-		if ended := s.sleepOf("web"); ended.Phase != api.Succeeded || ended.Reason != reason || ended.Starts != want {
-			t.Errorf("%s: %s", reason, build.Words(ended))
-		}
-	}
-}
-
-// TestStartByAnotherClientDuringStopEndsSleep: the set wakes at once, as from sleep. Only replicas of a late operator are scaled down
-// again.
-// Invariants: I4.
-func TestStartByAnotherClientDuringStopEndsSleep(t *testing.T) {
-	p := Decide(on(web(build.Replicas(2), sleep(api.Stopping, due, build.ScaledDown(5*time.Minute)), replicasWrittenBy("kubectl"))))
-	if next := build.StoredSleep(p); p.Reason != api.StartedByOthers || next.Phase != api.Waking || next.Replicas != 2 {
-		t.Errorf("%s", p)
-	}
-}
-
-// TestSetScaledToZeroByAnotherClientStaysAtZero: Drydock restores only replicas that it removed.
-// Invariants: I4.
-func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
-	for name, set := range map[string]*appsv1.StatefulSet{
-		"planned, and the set is used":                   web(zero, build.LastActivity(0), sleep(api.Planned, due)),
-		"planned, and the sleep is aborted":              web(zero, abort, sleep(api.Planned, due)),
-		"the owner consented, and the set is used":       web(zero, build.LastActivity(0), sleep(api.Stopping, due)),
-		"the owner consented, and the set is not needed": web(zero, sleep(api.Stopping, due)),
-		"planned, and the set is not opted in":           web(zero, optOut, sleep(api.Planned, due)),
-		"the owner consented, and the deadline passed":   web(zero, build.ReplicaCounts(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
-		"planned, and the set is kept warm": web(zero, sleep(api.Planned, due),
-			build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
-			s.runUntil(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-			if n := statefulset.Replicas(s.sets[0]); n != 0 {
-				t.Errorf("another client scaled the set to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
-			}
-			if sleep := s.sleepOf("web"); sleep.Active() || sleep.Phase == api.Failed && sleep.Reason == api.NotReady {
-				t.Errorf("its sleep is %s %s: %s\n%s", sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
-			}
-		})
-	}
-}
-
-func TestAsleep(t *testing.T) {
-	asleep := func(options ...build.Option) Input {
-		return on(web(append([]build.Option{zero, sleep(api.Asleep, build.AsleepFor(time.Hour))}, options...)...))
-	}
-	check(t, map[string]Input{
-		"the set is not needed":         asleep(),
-		"the set is being deleted":      asleep(build.Deleting(), build.LastActivity(0)),
-		"a resize is asked for":         asleep(build.Resize("data=1Gi")),
-		"a keep-warm window opens":      asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
-		"awake-until is in the future":  asleep(build.AwakeFor(time.Minute)),
-		"the timeout was removed":       asleep(without(api.IdleTimeoutAnnotation)),
-		"the set is no longer paused":   on(web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))),
-		"the user aborts the sleep":     asleep(abort),
-		"the set is no longer opted in": asleep(optOut),
-		"the operator stopped the set and has to start it": on(
-			web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()), build.LastActivity(0))),
-		"the stored use is in the future and stays": asleep(build.LastActivity(-time.Hour)),
-	})
-}
-
-// Invariants: I1, I8.
-func TestWaking(t *testing.T) {
-	with := func(phase []func(*api.Sleep), options ...build.Option) Input {
-		all := append([]func(*api.Sleep){build.AsleepFor(time.Hour), due, build.SleepReason(api.WakingUp, "web was active")}, phase...)
-		return on(web(append([]build.Option{sleep(api.Waking, all...)}, options...)...))
-	}
-	type edits = []func(*api.Sleep)
-	late := build.SleepDue(-time.Second)
-	given := func(reason api.Reason) func(*api.Sleep) {
-		return func(s *api.Sleep) { s.FailedAt, s.Reason, s.Message = api.Stopping, reason, "it could not be" }
-	}
-	check(t, map[string]Input{
-		"replicas are starting":                             with(nil, build.ReplicaCounts(2, 1)),
-		"the operator has to start the set":                 with(edits{build.OwnerStops()}, zero),
-		"all are ready":                                     with(nil),
-		"the set was scaled down and is ready":              with(nil, build.Replicas(2)),
-		"the user aborts a sleep that is ending":            with(nil, abort),
-		"the set is no longer opted in":                     with(nil, optOut),
-		"the set was paused while it wakes: it wakes first": with(nil, build.Paused()),
-		"another client scales the set to zero during the wake-up: claims stay retained while pods end": with(
-			edits{build.OriginalWhenScaled("Delete")}, zero, build.ReplicaCounts(2, 2), build.WhenScaled("Retain")),
-		"another client scales the set to zero during the wake-up, and pods never end: claims stay retained": with(
-			edits{late, build.OriginalWhenScaled("Delete")}, zero, build.ReplicaCounts(2, 2), build.WhenScaled("Retain")),
-		"another client scaled the set to zero during the wake-up": with(
-			edits{build.OriginalWhenScaled("Delete")},
-			zero,
-			build.WhenScaled("Retain"),
-		),
-		"policy Delete is restored at the end":  with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Retain")),
-		"another client restored policy Delete": with(edits{build.OriginalWhenScaled("Delete")}, build.WhenScaled("Delete")),
-		"another client started the set": with(
-			edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas"), build.Starts(1)},
-		),
-		"ready when the deadline passed": with(edits{late}),
-		"the set does not become ready in time": with(edits{late, build.OriginalWhenScaled("Delete")}, build.ReplicaCounts(3, 2),
-			build.WhenScaled("Retain")),
-		"the API server rejects a write of the wake-up": with(nil, zero).withRejection("quota exceeded"),
-		"a failed sleep ends, and the set is not ready": with(edits{late, given(api.Aborted)}, build.ReplicaCounts(3, 2)),
-	})
-	t.Run("a failed sleep ends, and the set is ready", func(t *testing.T) {
-		p := Decide(with(edits{given(api.Aborted)}))
-		sleep := build.StoredSleep(p)
-		if p.Announce != events.OperationFailed || sleep.Phase != api.Failed || sleep.Reason != api.Aborted || sleep.FailedAt != api.Stopping ||
-			sleep.Message != "it could not be" {
-			t.Errorf("%s: %s", p, build.Words(sleep))
-		}
-	})
-}
-
-// TestFailedSleepRecordsWhenSetWasReady: the pods were restarted, so the minimum uptime starts again.
-func TestFailedSleepRecordsWhenSetWasReady(t *testing.T) {
-	p := Decide(on(web(sleep(api.Waking, build.AsleepFor(time.Hour), due, func(s *api.Sleep) { s.FailedAt = api.Stopping }))))
-	if sleep := build.StoredSleep(p); sleep.Phase != api.Failed || sleep.ReadyAt == nil || !sleep.ReadyAt.Time.Equal(build.Now) {
-		t.Errorf("%s", build.Words(sleep))
-	}
-}
-
-func TestDependencyStartsFirst(t *testing.T) {
-	db := func(options ...build.Option) *appsv1.StatefulSet {
-		return member("db", append([]build.Option{shop}, options...)...)
-	}
-	waiting := sleep(api.Waking, build.AsleepFor(time.Hour), due, build.SleepReason(api.DependencyFirst,
-		"web was active; the set waits until db is ready"))
-	front := func(options ...build.Option) *appsv1.StatefulSet {
-		return web(append([]build.Option{shop, build.DependsOn("db"), waiting}, options...)...)
-	}
-	starting := []build.Option{build.ReplicaCounts(3, 1), sleep(api.Waking, due)}
-	check(t, map[string]Input{
-		"the dependency is starting":                                     on(front(zero), db(starting...)),
-		"the dependency is at zero":                                      on(front(zero), db(zero, sleep(api.Waking, due))),
-		"the dependency is ready":                                        on(front(zero), db(sleep(api.Succeeded, build.ReadyFor(0)))),
-		"another client started the set before its dependency was ready": on(front(build.ReplicaCounts(3, 2)), db(starting...)),
-		"the set is ready before its dependency":                         on(front(), db(starting...)),
-		"the dependency wakes first": on(
-			db(zero, sleep(api.Asleep, build.AsleepFor(time.Hour))),
-			front(zero),
-		),
-	})
-}
-
-// TestSetDoesNotWaitForeverForDependency: the replicas are restored (I4), and the reason is reported.
-// Invariants: I8.
-func TestSetDoesNotWaitForeverForDependency(t *testing.T) {
-	asleep := []build.Option{shop, zero, sleep(api.Asleep, build.AsleepFor(time.Hour))}
-	group := func(of []build.Option, more ...build.Option) []build.Option {
-		return append(append([]build.Option{}, of...), more...)
-	}
-	broken := "broken"
-	for name, sets := range map[string][]*appsv1.StatefulSet{
-		"the dependency becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...), member("db", asleep...)},
-		"the user paused the dependency": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
-			member("db", shop, zero, build.Paused(), sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))},
-		"another client scaled the dependency to zero": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
-			member("db", shop, zero)},
-		"the dependency never becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
-			member("db", group(asleep, build.Label(broken, "yes"))...)},
-		"the dependency runs and never becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
-			member("db", shop, build.ReplicaCounts(3, 1), build.Label(broken, "yes"))},
-		"a dependency cycle was written during the sleep": {web(group(asleep, build.DependsOn("db"))...),
-			member("db", group(asleep, build.DependsOn("web"))...)},
-		"an unknown dependency was written during the sleep": {web(group(asleep, build.DependsOn("cache"))...), member("db", asleep...)},
-		"the operator starts the set, and its dependency is at zero": {
-			web(shop, zero, build.DependsOn("db"), build.LastActivity(0), build.Label(broken, "yes"),
-				sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops())),
-			member("db", shop, zero)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := simulation{t: t, now: build.Now, sets: sets}
-			s.runUntil(3*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-			sleep := s.sleepOf("web")
-			if sleep.Active() || !sleep.OwnerStops && statefulset.Replicas(s.sets[0]) != 3 {
-				t.Errorf("after three hours web has %d replicas, its sleep is %s %s (%s)\n%s", statefulset.Replicas(s.sets[0]), sleep.Phase,
-					sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
-			}
-		})
-	}
-}
-
-// simulation applies one decision after another to the sets, as the API server would. The StatefulSet controller finishes its work
-// before the next decision. A set with the label "broken" never becomes ready.
+// simulation applies the decisions of idle-timeout and scale-hooks to the sets, as the API server would. The StatefulSet controller finishes
+// its work before the next decision. A set with the label "broken" never becomes ready.
 type simulation struct {
 	t    *testing.T
 	now  time.Time
 	sets []*appsv1.StatefulSet
-	// records holds the records of sleeps by name; nil before the first step.
-	records map[string]Record
-	log     []string
-	last    map[string]string // the last log line about each set
+	// rejection is why the API server rejects each change of replicas, or empty.
+	rejection string
+	log       []string
+	last      map[string]string // the last log line about each set
 }
 
 // runUntil runs a step for each set every minute until end returns true.
@@ -375,49 +54,51 @@ func (s *simulation) runUntil(long time.Duration, end func() bool) {
 	}
 }
 
-// step applies decisions on an event about the set until there is nothing to do.
+// step applies decisions of idle-timeout on an event about the set, and those of scale-hooks, until there is nothing to do.
 func (s *simulation) step(name string) {
 	s.t.Helper()
 	for range 20 {
 		in := on(s.sets...)
 		in.Now, in.Name = s.now, name
-		s.observeRecords(in)
 		p := Decide(in)
-		if line := p.String(); p.Kind != plan.KindNoop && line != s.last[name] {
-			s.log = append(s.log, fmt.Sprintf("%s %s: %s", s.now.Sub(build.Now), name, line))
-			s.last[name] = line
-		}
-		if p.Kind != plan.KindDo {
+		s.apply(name, p)
+		if scaled := s.scale(); p.Kind != plan.KindDo && !scaled {
 			return
-		}
-		for _, a := range p.Actions {
-			switch a.Verb {
-			case plan.VerbPatch:
-				s.patch(a)
-			case plan.VerbCreate:
-				revision := a.Object.(*appsv1.ControllerRevision)
-				revision.UID, revision.ResourceVersion = "uid-record", "9"
-				link, _ := api.LoadLink(revision)
-				s.records[a.Name] = Record{Revision: revision, Link: link}
-			case plan.VerbDelete:
-				delete(s.records, a.Name)
-			}
 		}
 	}
 	s.t.Fatalf("decisions without end:\n%s", strings.Join(s.log, "\n"))
 }
 
-// observeRecords replaces the records of the input by those of the simulation. The first call takes over the records of the input.
-func (s *simulation) observeRecords(in Input) {
-	if s.records == nil {
-		s.records, s.last = map[string]Record{}, map[string]string{}
-		for _, records := range in.Records {
-			s.records[records[0].Revision.Name] = records[0]
+// scale applies the next decision of scale-hooks on each set, and reports whether it was to do something.
+func (s *simulation) scale() bool {
+	s.t.Helper()
+	scaled := false
+	for _, set := range s.sets {
+		in := scalehooks.Input{Now: s.now, Namespace: set.Namespace, Name: set.Name, Set: set, Settings: build.SleepSettings()}
+		p := scalehooks.Decide(in)
+		if s.rejection != "" && strings.Contains(p.String(), "replicas ") {
+			in.Rejected, in.RejectedPlan = s.rejection, p.Reason
+			p = scalehooks.Decide(in)
 		}
+		s.apply(set.Name, p)
+		scaled = scaled || p.Kind == plan.KindDo
 	}
-	clear(in.Records)
-	for _, r := range s.records {
-		in.Records[r.Link.Set.Name] = append(in.Records[r.Link.Set.Name], r)
+	return scaled
+}
+
+func (s *simulation) apply(name string, p plan.Plan) {
+	s.t.Helper()
+	if line := p.String(); p.Kind != plan.KindNoop && line != s.last[name] {
+		if s.last == nil {
+			s.last = map[string]string{}
+		}
+		s.log = append(s.log, fmt.Sprintf("%s %s: %s", s.now.Sub(build.Now), name, line))
+		s.last[name] = line
+	}
+	for _, a := range p.Actions {
+		if a.Verb == plan.VerbPatch {
+			s.patch(a)
+		}
 	}
 }
 
@@ -463,6 +144,140 @@ func (s *simulation) sleepOf(name string) *api.Sleep {
 	return nil
 }
 
+// Invariants: I4.
+func TestPlannedSleepWaitsForPauseOwner(t *testing.T) {
+	with := func(options ...build.Option) Input { return on(web(append(options, sleep(api.Planned, due))...)) }
+	check(t, map[string]Input{
+		"pause-owner asks the owner":                                          with(),
+		"the deadline belongs to pause-owner":                                 on(web(sleep(api.Planned, build.SleepDue(-time.Hour)))),
+		"the set is being deleted":                                            with(build.Deleting()),
+		"a resize is asked for":                                               with(build.Resize("data=1Gi")),
+		"the set was used in the second of the decision":                      with(build.LastActivity(time.Minute)),
+		"the set was scaled up since, and is used":                            with(build.LastActivity(0), build.Replicas(5)),
+		"the user aborts the sleep":                                           with(abort),
+		"another client scaled the set to zero and has to wake it":            with(zero, replicasWrittenBy("kubectl"), build.LastActivity(0)),
+		"the operator scaled the set to zero before its consent was recorded": on(web(zero, sleep(api.Planned, due, build.OwnerStops()))),
+		"the set is no longer opted in":                                       with(optOut),
+	})
+}
+
+func TestAsleep(t *testing.T) {
+	asleep := func(options ...build.Option) Input {
+		return on(web(append([]build.Option{zero, stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour))}, options...)...))
+	}
+	check(t, map[string]Input{
+		"the set is not needed":         asleep(),
+		"the set is being deleted":      asleep(build.Deleting(), build.LastActivity(0)),
+		"a resize is asked for":         asleep(build.Resize("data=1Gi")),
+		"a keep-warm window opens":      asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
+		"awake-until is in the future":  asleep(build.AwakeFor(time.Minute)),
+		"the timeout was removed":       asleep(without(api.IdleTimeoutAnnotation)),
+		"the set is no longer paused":   on(web(zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))),
+		"the user aborts the sleep":     asleep(abort),
+		"the set is no longer opted in": asleep(optOut),
+		"the operator stopped the set and has to start it": on(
+			web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()), build.LastActivity(0))),
+		"another client has started it": on(web(build.Replicas(2), stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep,
+			build.AsleepFor(time.Hour)))),
+		"the stored use is in the future and stays": asleep(build.LastActivity(-time.Hour)),
+	})
+}
+
+// TestTwoControllersDoNotFight: a deployment tool restores the replicas a minute after each scale-down. Each time, Drydock leaves the set
+// alone for twice as long. Without the tool, the set sleeps the whole time.
+func TestTwoControllersDoNotFight(t *testing.T) {
+	for name, row := range map[string]struct {
+		set    []build.Option
+		tool   bool
+		sleeps int
+	}{
+		"an idle set":               {nil, true, 8},
+		"a paused set":              {[]build.Option{build.Paused()}, true, 8},
+		"an idle set without tool":  {nil, false, 1},
+		"a paused set without tool": {[]build.Option{build.Paused()}, false, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(append(row.set, build.IdleTimeout("10s"))...)}}
+			sleeps := 0
+			for end := s.now.Add(48 * time.Hour); s.now.Before(end); s.now = s.now.Add(time.Minute) {
+				switch sleep := s.sleepOf("web"); {
+				case sleep.Active() && sleep.Phase == api.Planned: // the work of pause-owner
+					consented := operation.Enter(sleep, api.Stopping, s.now, time.Hour)
+					build.With(s.sets[0], build.Annotation(api.SleepAnnotation, consented.Encode()))
+					sleeps++
+				case row.tool && sleep.Active() && sleep.Phase == api.Asleep:
+					build.With(s.sets[0], build.Replicas(3), build.ReplicaCounts(3, 3))
+				}
+				s.step("web")
+			}
+			if sleeps != row.sleeps {
+				t.Errorf("the set was put to sleep %d times in two days, not %d:\n%s", sleeps, row.sleeps, strings.Join(s.log, "\n"))
+			}
+		})
+	}
+}
+
+// TestNeededSleepEndsTheCount: a sleep that ends because the set is needed begins a new count of starts by other clients.
+func TestNeededSleepEndsTheCount(t *testing.T) {
+	asleep := sleep(api.Asleep, build.AsleepFor(time.Minute), build.Starts(3))
+	for reason, set := range map[api.Reason]*appsv1.StatefulSet{
+		api.Awake:           web(zero, stopped(), asleep, build.LastActivity(0)),
+		api.StartedByOthers: web(stopped(build.StoppedFor(time.Hour)), asleep),
+	} {
+		want := map[api.Reason]int{api.Awake: 0, api.StartedByOthers: 4}[reason]
+		s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
+		s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+		if ended := s.sleepOf("web"); ended.Phase != api.Succeeded || ended.Reason != reason || ended.Starts != want {
+			t.Errorf("%s: %s", reason, build.Words(ended))
+		}
+	}
+}
+
+// TestSetScaledToZeroByAnotherClientStaysAtZero: Drydock restores only replicas that it removed.
+// Invariants: I4.
+func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
+	for name, set := range map[string]*appsv1.StatefulSet{
+		"planned, and the set is used":                   web(zero, build.LastActivity(0), sleep(api.Planned, due)),
+		"planned, and the sleep is aborted":              web(zero, abort, sleep(api.Planned, due)),
+		"the owner consented, and the set is used":       web(zero, build.LastActivity(0), sleep(api.Stopping, due)),
+		"the owner consented, and the set is not needed": web(zero, sleep(api.Stopping, due)),
+		"planned, and the set is not opted in":           web(zero, optOut, sleep(api.Planned, due)),
+		"the owner consented, and the deadline passed":   web(zero, build.ReplicaCounts(1, 1), sleep(api.Stopping, build.SleepDue(-time.Second))),
+		"planned, and the set is kept warm": web(zero, sleep(api.Planned, due),
+			build.Annotation(api.KeepWarmAnnotation, "Daily 00:00-24:00")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set}}
+			s.runUntil(2*time.Hour, func() bool { return !s.sleepOf("web").Active() })
+			if n := statefulset.Replicas(s.sets[0]); n != 0 {
+				t.Errorf("another client scaled the set to zero, and it has %d replicas:\n%s", n, strings.Join(s.log, "\n"))
+			}
+			if sleep := s.sleepOf("web"); sleep.Active() || sleep.Phase == api.Failed && sleep.Reason == api.NotReady {
+				t.Errorf("its sleep is %s %s: %s\n%s", sleep.Phase, sleep.Reason, sleep.Message, strings.Join(s.log, "\n"))
+			}
+		})
+	}
+}
+
+// TestZeroOfOtherClusterIsRespected: a group has two custom resources of one kind, with the sets db and web. The operator has stopped db.
+// Before Drydock has touched the resource of web, the user scales that to zero. Then a visit ends the sleep of the group. web was not
+// stopped for a sleep, so it must stay at zero (AtZeroAlready).
+func TestZeroOfOtherClusterIsRespected(t *testing.T) {
+	group := build.Label(api.GroupLabel, "shop")
+	dbSleep := build.Sleep(api.Stopping, build.OwnerStops(), build.SleepDue(time.Minute),
+		func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })
+	db := build.Set("db", group, build.UID("uid-db"), build.Replicas(1), build.ReplicaCounts(1, 1),
+		build.ControlledBy("PerconaXtraDBCluster", "one"),
+		build.IdleTimeout("1h"), build.Annotation(api.SleepAnnotation, dbSleep.Encode()), build.LastActivity(0))
+	set := build.Set("web", group, build.Replicas(0), build.ReplicaCounts(0, 0), build.ControlledBy("PerconaXtraDBCluster", "two"),
+		build.IdleTimeout("1h"), build.LastActivity(9*time.Hour), build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute))))
+	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
+	s.step("web")
+	if web := s.sets[1]; s.sleepOf("web").Reason != api.AtZeroAlready || statefulset.Replicas(web) != 0 {
+		t.Errorf("web has %d replicas, %s:\n%s", statefulset.Replicas(web), build.Words(s.sleepOf("web")), strings.Join(s.log, "\n"))
+	}
+}
+
 // TestReplicasAndRetentionPolicyAreRestored: however a sleep ends, the set has its previous replicas and retention policy.
 // Invariants: I4.
 func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
@@ -484,9 +299,7 @@ func TestReplicasAndRetentionPolicyAreRestored(t *testing.T) {
 				}
 				build.With(s.sets[0], end)
 				s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
-				if len(s.records) > 0 {
-					t.Errorf("I9: %d records are left", len(s.records))
-				}
+				s.scale()
 				if set := s.sets[0]; s.sleepOf("web").Active() || statefulset.Replicas(set) != 3 || statefulset.WhenScaled(set) != "Delete" ||
 					set.Annotations[api.AbortAnnotation] != "" {
 					t.Errorf("%d replicas, whenScaled %s\n%s", statefulset.Replicas(set), statefulset.WhenScaled(set), strings.Join(s.log, "\n"))
@@ -505,12 +318,12 @@ func TestSleepOfAFormerSetDoesNotCount(t *testing.T) {
 			"a pause that is over": {sleepOf(uid, build.SleepCause(idle.RequestPaused))},
 			"a wake-up that continues": {sleepOf(uid, build.SleepReason(api.DependencyFirst, ""),
 				func(s *api.Sleep) { s.Phase = api.Waking })},
-			"a Scaler that is paused": {build.AwakeFor(time.Hour), build.Edit(func(s *appsv1.StatefulSet) { scaledByPilot(s) })},
+			"a Scaler": {build.AwakeFor(time.Hour), build.Edit(func(s *appsv1.StatefulSet) { scaledByPilot(s) })},
 		} {
-			set := web(append([]build.Option{zero, sleepOf(uid)}, row...)...)
+			set := web(append([]build.Option{zero, stopOf(uid), sleepOf(uid)}, row...)...)
 			in := on(set)
 			if operation.Of(set).Scale != nil {
-				in = in.withScaler(true)
+				in = in.withScaler(false)
 			}
 			p := Decide(in)
 			if woken := build.StoredSleep(p); (woken != nil && woken.Phase == api.Waking) != wakes || !wakes && p.Kind == plan.KindDo {
@@ -527,25 +340,60 @@ func sleepOf(uid types.UID, options ...func(*api.Sleep)) build.Option {
 	return build.Annotation(api.SleepAnnotation, record.Encode())
 }
 
-// TestSleepOfAFastClockWakesWithActivity: a process whose clock was thirty days ahead has begun the sleep.
-func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
-	set := web(zero, build.LastActivity(time.Hour), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour),
-		build.SleepStarted(-30*24*time.Hour))))
-	if found := idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}); len(found) == 0 {
-		t.Error("the sweep does not find the set")
+// stopOf stores the stop for that sleep.
+func stopOf(uid types.UID) build.Option {
+	stop := build.Stop()
+	stop.Set.UID = uid
+	return build.Annotation(api.StopAnnotation, stop.Encode())
+}
+
+// TestParkedMemberKeepsNoGroupAwake: an operator has started only one of three members of db in time, which does not become ready, so the
+// wake-up has failed. The user gives up, and scales the custom resource to zero. Its group must sleep nevertheless, as with any other
+// member at zero.
+func TestParkedMemberKeepsNoGroupAwake(t *testing.T) {
+	group := build.InGroup("shop")
+	waking := build.Sleep(api.Waking, build.OwnerStops(), build.AsleepFor(time.Hour), build.SleepDue(-time.Second))
+	db := build.Set("db", group, build.Replicas(1), build.ReplicaCounts(1, 0), build.Label("broken", "true"),
+		build.ControlledBy("PerconaXtraDBCluster", "main"),
+		build.IdleTimeout("1h"), build.LastActivity(time.Minute), build.WithSleep(waking))
+	set := web(group, build.Replicas(3), build.ReplicaCounts(3, 3), build.LastActivity(time.Minute))
+	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
+	s.step("db")
+	if record := s.sleepOf("db"); record.Phase != api.Failed || record.KeepMembers == 0 {
+		t.Fatal(build.Words(record))
 	}
-	for range 4 {
-		p := Decide(on(set).withSignal(events.Activity, 0))
-		for _, a := range p.Actions {
-			for _, op := range a.Ops {
-				if text, ok := op.Value.(string); ok && strings.HasPrefix(op.Path, "/metadata/annotations/") {
-					build.Annotation(strings.ReplaceAll(strings.TrimPrefix(op.Path, "/metadata/annotations/"), "~1", "/"), text)(set)
-				}
+	s.sets[0] = build.With(s.sets[0], zero, build.ReplicaCounts(0, 0)) // the user scales the custom resource to zero
+	for range 3 {
+		s.now = s.now.Add(24 * time.Hour)
+		s.step("db")
+		s.step("web")
+	}
+	if sleep := s.sleepOf("web"); sleep == nil {
+		_, verdicts := Input{Now: s.now, Group: on(s.sets...).Group}.judge()
+		t.Errorf("web was idle for three days, and stays awake: %s", verdicts[1].Why)
+	}
+}
+
+// TestActivityStartsASiblingThatWasStoppedWithoutASleep: one custom resource has two sets, db and web, in one group. The operator is
+// stopped for db, when pause-owner refuses the sleep of web (TestRefusedSiblingKeepsItsClaims). web is at zero, because its operator has
+// stopped it for Drydock, and not because a user wanted it. An activity of web must start it: only a wake-up of db ends the stop.
+func TestActivityStartsASiblingThatWasStoppedWithoutASleep(t *testing.T) {
+	byCluster, group := build.ControlledBy("PerconaXtraDBCluster", "main"), build.InGroup("shop")
+	for name, signal := range map[string]string{"an activity": events.Activity, "a wake event": events.Wake} {
+		t.Run(name, func(t *testing.T) {
+			db := build.Set("db", zero, build.ReplicaCounts(0, 0), group, byCluster, build.IdleTimeout("1h"), build.LastActivity(9*time.Hour),
+				build.WithSleep(build.Sleep(api.Asleep, build.OwnerStops(), build.AsleepFor(time.Minute))))
+			refused := build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, time.Minute), func(s *api.Sleep) { s.KeepMembers = 3 })
+			set := web(zero, build.ReplicaCounts(0, 0), group, byCluster, build.LastActivity(9*time.Hour), build.WithSleep(refused))
+			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set, db}}
+			for range 4 {
+				p := Decide(on(s.sets...).withSignal(signal, 0))
+				t.Logf("%s", p)
+				s.apply("web", p)
 			}
-		}
-		if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
-			return
-		}
+			if sleep := s.sleepOf("db"); sleep.Phase == api.Asleep {
+				t.Errorf("web is in use and stays at zero, because db stays asleep: %s", build.Words(sleep))
+			}
+		})
 	}
-	t.Errorf("the set stays at zero for thirty days: %s", build.Words(idle.MemberOf(set).Sleep))
 }

@@ -108,7 +108,8 @@ func handleWakingMembers(in Input, m idle.Member) plan.Plan {
 		}
 		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
 	case overdue:
-		return failNotReady(in, m, replicas)
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
+			m.Set.Status.ReadyReplicas, replicas))
 	}
 	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
 }
@@ -128,14 +129,14 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, fmt.Sprintf("its Scaler %s requests no pods", scaler.Name))
 	case m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil:
 		return noteRefusedStart(in, m)
-	case (awaited || scaler != nil) && !overdue:
+	case scaler != nil && !overdue, scaler == nil && awaited: // an end would forget an order that scale-hooks has yet to carry out
 		return plan.Wait(api.WaitingForReady, "its pods have not been asked back yet")
 	case !statefulset.AtZero(m.Set) && !overdue:
 		return plan.Wait(api.ScalingDown, "another client scales it to zero again; its claims are retained until all pods have ended")
-	case !awaited && scaler == nil:
-		return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
+	case scaler != nil:
+		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("Scaler %s has not started the set in time. Read its status", scaler.Name))
 	}
-	return failNotReady(in, m, wantedReplicas(m.Sleep))
+	return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
 }
 
 // noteRefusedStart stores that the API server rejected the replicas of the set. scale-hooks tries them again.
@@ -152,12 +153,6 @@ func noteRefusedStart(in Input, m idle.Member) plan.Plan {
 
 // longestMessage limits the message about a refused start, in bytes. A record clips longer ones.
 const longestMessage = 1000
-
-// failNotReady ends a wake-up whose deadline has passed.
-func failNotReady(in Input, m idle.Member, wanted int32) plan.Plan {
-	return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
-		m.Set.Status.ReadyReplicas, wanted))
-}
 
 // awaitDependency lets the set start as soon as the sets that it depends on are ready.
 func awaitDependency(in Input, group idle.Group, m idle.Member) plan.Plan {
@@ -179,7 +174,7 @@ func awaitOwner(in Input, m idle.Member) plan.Plan {
 		return startForOwner(in, m)
 	case m.Stop.Of(sleep) && m.Stop.RefusedAt != nil:
 		return noteRefusedStart(in, m)
-	case !isStarted(m) && !overdue:
+	case !isStarted(m):
 		return plan.Wait(api.WaitingForReady, "its pods have not been asked back yet")
 	case !statefulset.AtZero(m.Set) && !overdue:
 		return plan.Wait(api.ScalingDown, "its operator scales it to zero again")

@@ -80,10 +80,10 @@ func TestStuckPauseIsReported(t *testing.T) {
 	stays := func(s *api.Sleep) { s.OwnerProblem = problem }
 	released := ownerWithPause(t).recorded(owners.ByPause)
 	undeleted := in(api.Succeeded, released).withDenial("a policy denies it")
-	undeleted.RejectedWrites = map[string]error{writeKey(plan.ControllerRevisions, released.Revision.Name): undeleted.Rejected}
+	undeleted.Failures = plan.Failures{rejectedWrite(plan.ControllerRevisions, released.Revision.Name, undeleted.Rejected)}
 	forbidden := in(api.Succeeded, record).withDenial("")
-	forbidden.RejectedWrites[writeKey(record.Resource, "main")] = apierrors.NewForbidden(schema.GroupResource{Resource: "mariadbs"}, "main",
-		errors.New("not now"))
+	forbidden.Failures = plan.Failures{rejectedWrite(record.Resource, "main",
+		apierrors.NewForbidden(schema.GroupResource{Resource: "mariadbs"}, "main", errors.New("not now")))}
 	withoutRow := unread
 	withoutRow.Row = owners.Row{}
 	check(t, map[string]Input{

@@ -13,7 +13,6 @@
 package pauseowner
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 
@@ -46,53 +45,23 @@ func New(client *kube.Client, settings api.Settings, registry owners.Registry, l
 // operation is given up, and not only the event. If it rejects a write of the list of turns, no limit applies, as without the right to
 // read it: owners must be resumed, and resizes must end, nevertheless.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	answer, err := f.handle(ctx, e, true)
-	if !concernsTurns(err) {
-		return answer, err
-	}
-	f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", err.Error())
-	return f.handle(ctx, e, false)
-}
-
-// concernsTurns reports whether the API server permanently rejected a write of the list of turns.
-func concernsTurns(err error) bool {
-	a := apply.FailedAction(err)
-	return a != nil && a.Resource == plan.ConfigMaps && fault.IsPermanent(err)
-}
-
-// handle does the work of Handle, with or without the list of turns. After each rejected write, it decides again.
-func (f *Function) handle(ctx context.Context, e event.Event, withTurns bool) (*event.Event, error) {
-	var rejected error
-	writes := map[string]error{}
-	for {
-		answer, err := f.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
-			in, err := f.observe(ctx, ref)
-			if err != nil {
-				return plan.Plan{}, err
-			}
-			in.Rejected, in.RejectedWrites = cmp.Or(rejected, in.Rejected), writes
-			if !withTurns {
-				in.Turns = nil
-			}
-			if rejected != nil {
-				in.NotForeseen = f.acceptsDryRun(ctx, in)
-			}
-			decided := Decide(in)
-			if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
-				return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set
-			}
-			return decided, nil
-		})
-		if !fault.IsPermanent(err) || concernsTurns(err) {
-			return answer, err
+	return f.apply.HandleFailures(ctx, e, func(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
+		in, err := f.observe(ctx, ref)
+		if err != nil {
+			return plan.Plan{}, err
 		}
-		key, report := "", false
-		if failed := apply.FailedAction(err); failed != nil {
-			key, report = writeKey(failed.Resource, failed.Name), rejected != nil && failed.Resource == plan.StatefulSets
+		in.Failures = failures
+		if turns := failures.OfKind(plan.ConfigMaps); turns != nil {
+			f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", turns.Error())
+			in.Turns = nil
 		}
-		if writes[key] != nil || report { // another decision would end in the same way
-			return answer, err
+		if rejected := failures.Rejected(); rejected.Err != nil && rejected.Action.Resource != plan.ConfigMaps {
+			in.Rejected, in.NotForeseen = rejected.Err, f.acceptsDryRun(ctx, in)
 		}
-		rejected, writes[key] = err, err
-	}
+		decided := Decide(in)
+		if problems := in.problems(); problems != nil && decided.Kind != plan.KindDo {
+			return plan.Plan{}, fault.Permanent(problems) // the user sees it as a dead letter on the set
+		}
+		return decided, nil
+	})
 }

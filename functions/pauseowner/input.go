@@ -32,12 +32,9 @@ type Input struct {
 	// NotForeseen is true if the API server rejects a real write, but not its dry run. Later dry runs cannot show when the cause is gone, so
 	// only the sleep's next try does.
 	NotForeseen bool
-	// RejectedWrites has the errors of all writes of this event that the API server permanently rejected, by writeKey.
-	RejectedWrites map[string]error
+	// Failures are the failed writes of this event.
+	Failures plan.Failures
 }
-
-// writeKey is the key of a write to an object in RejectedWrites.
-func writeKey(resource plan.Resource, name string) string { return string(resource) + "/" + name }
 
 // Owner is a custom resource that would undo the changes of an operation to a StatefulSet.
 type Owner struct {

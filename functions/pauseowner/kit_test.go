@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -122,4 +123,9 @@ func traitsOfObject(object map[string]any) []string {
 		traits = append(traits, fmt.Sprintf("spec: %v", spec))
 	}
 	return traits
+}
+
+// rejectedWrite is the failure of a patch of the object, which the API server has permanently rejected.
+func rejectedWrite(resource plan.Resource, name string, err error) plan.Failure {
+	return plan.Failure{Action: plan.Action{Verb: plan.VerbPatch, Resource: resource, Name: name}, Err: fault.Permanent(err)}
 }

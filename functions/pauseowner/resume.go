@@ -96,7 +96,7 @@ func (in Input) stuckProblem(record OwnerRecord) string {
 	if record.Denied != nil {
 		return fmt.Sprintf("%s stays paused: %v. To resume it, %s", owner, record.Denied, record.howToGiveRights())
 	}
-	if err := in.RejectedWrites[writeKey(record.Resource, record.Owner.Name)]; err != nil {
+	if err := in.Failures.Of(record.Resource, record.Owner.Name); err != nil {
 		remedy := "Remove the cause"
 		if apierrors.IsForbidden(err) { // by missing rights, or by a policy or a webhook
 			remedy = "If a policy or a webhook forbids it, change that. If rights are missing, " + record.howToGiveRights()
@@ -104,7 +104,7 @@ func (in Input) stuckProblem(record OwnerRecord) string {
 		return fmt.Sprintf("%s stays paused: the API server rejects the write: %v. Drydock tries again with the next tick. %s", owner, err,
 			remedy)
 	}
-	if err := in.RejectedWrites[writeKey(plan.ControllerRevisions, revision)]; err != nil {
+	if err := in.Failures.Of(plan.ControllerRevisions, revision); err != nil {
 		return fmt.Sprintf("the pause of %s for operation %s has ended, but its record, ControllerRevision %s, cannot be deleted: %v. Drydock "+
 			"tries again with the next tick. Remove the cause", owner, record.Link.Operation, revision, err)
 	}

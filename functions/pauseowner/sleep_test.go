@@ -150,7 +150,7 @@ func (in Input) withSiblings(siblings ...*appsv1.StatefulSet) Input {
 func (in Input) withDenial(why string) Input {
 	in.Rejected = errors.New(why)
 	if len(in.OwnerRecords) > 0 {
-		in.RejectedWrites = map[string]error{writeKey(in.OwnerRecords[0].Resource, in.OwnerRecords[0].Owner.Name): in.Rejected}
+		in.Failures = plan.Failures{rejectedWrite(in.OwnerRecords[0].Resource, in.OwnerRecords[0].Owner.Name, in.Rejected)}
 	}
 	return in
 }

@@ -42,9 +42,8 @@ func TestTwoStuckOwnersAreReportedOnce(t *testing.T) {
 // TestTwoRejectedResumesAreReported: a freeze of changes rejects the resume of both owners.
 func TestTwoRejectedResumesAreReported(t *testing.T) {
 	in := Input{Observed: build.World(build.Set("web", build.WithSleep(build.Sleep(api.Succeeded)))), OwnerRecords: twoOwners(t)}
-	in.RejectedWrites = map[string]error{}
 	for _, r := range in.OwnerRecords {
-		in.RejectedWrites[writeKey(r.Resource, r.Owner.Name)] = errors.New("frozen for " + r.Owner.Kind)
+		in.Failures = append(in.Failures, rejectedWrite(r.Resource, r.Owner.Name, errors.New("frozen for "+r.Owner.Kind)))
 	}
 	stored := build.StoredSleep(Decide(in))
 	if stored == nil || !strings.Contains(stored.OwnerProblem, "for MariaDB") || !strings.Contains(stored.OwnerProblem, "for ScaledObject") {

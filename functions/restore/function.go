@@ -43,7 +43,8 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // fails to carry out a write, restore gives up the operation only after its deadline.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
 	var waitingSince time.Time // the first of the latest consecutive waits; zero if the latest plan was not a wait
-	return f.apply.HandleFailing(ctx, e, func(ctx context.Context, ref events.Ref, failure error) (plan.Plan, error) {
+	return f.apply.HandleFailures(ctx, e, func(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
+		failure := failures.Last()
 		observed, err := f.client.Observe(ctx, ref)
 		if err != nil {
 			return plan.Plan{}, err

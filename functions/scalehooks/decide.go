@@ -48,7 +48,7 @@ func Decide(in Input) plan.Plan {
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.advance()
-	case w.rejects(api.CleaningUp) && members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry) == members.EndStop:
+	case w.rejects(api.CleaningUp) && w.stopStep() == members.EndStop:
 		return w.endStop()
 	case w.Rejected != "": // no scaling is active that could fail
 		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejected})
@@ -174,8 +174,7 @@ func (w work) renewRecord() plan.Plan {
 
 // decideIdle handles a set without an active scaling.
 func (w work) decideIdle() plan.Plan {
-	live, wanted := statefulset.Replicas(w.Set), w.wanted()
-	step := members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
+	live, wanted, step := statefulset.Replicas(w.Set), w.wanted(), w.stopStep()
 	if p := w.tidyStop(step); p.Kind == plan.KindDo {
 		return p
 	}
@@ -187,7 +186,7 @@ func (w work) decideIdle() plan.Plan {
 		return w.setRequestedCount(w.pausedCount())
 	case wanted == nil:
 		return w.setRequestedCount(live)
-	case step == members.StartPods && w.held(): // the sleep is over, and its Scaler is paused
+	case step == members.StartPods && w.held() && w.hasStopOfSleep(): // the sleep is over, and its Scaler is paused
 		return w.keepStopForScaler()
 	case w.stop.Pending() && *wanted == 0 && !w.held() && live == 0:
 		if p := w.giveUpStopped(); p.Kind == plan.KindDo {

@@ -54,10 +54,6 @@ func TestSetThatCannotBeScaled(t *testing.T) {
 			"reported", withReportedStatus(observed(web(2, build.Status(build.Operation(api.Moving)), withEndedScaling(2)), pilot()))},
 		row{"the record of a resize cannot be read", observed(web(2, build.Annotation(api.StatusAnnotation, "{"), withEndedScaling(2)),
 			pilot())},
-		row{"the set sleeps, and its Scaler is new", observed(web(0, build.WithSleep(build.Sleep(api.Asleep))), pilot(wants(2)))},
-		row{"the set sleeps because its Scaler is " +
-			"paused", observed(web(0, build.WithSleep(build.Sleep(api.Asleep)), withRecord(api.Succeeded, pausedAtZero)),
-			pilot(wants(2), pausedScaler))},
 		row{"a cleanup is running", observed(web(2, withRunningCleanup, withEndedScaling(2)), pilot())},
 		row{"a resize has ended", observed(web(2, build.Status(build.Operation(api.Succeeded)), withEndedScaling(2)), pilot())},
 		row{"a resize is active, and a user asks for a " +
@@ -431,6 +427,14 @@ func TestStageDeadlinesComeFromScaler(t *testing.T) {
 	}
 }
 
+// TestSumOfHugeDeadlinesDoesNotOverflow: idle-timeout adds two deadlines.
+func TestSumOfHugeDeadlinesDoesNotOverflow(t *testing.T) {
+	huge := v1alpha1.Deadline("2562047h").Or(time.Minute)
+	if sum := huge + huge; sum <= 0 {
+		t.Errorf("two deadlines are %s", sum)
+	}
+}
+
 // TestEachRetryHasItsOwnOperation: a retry would otherwise take a hook Job of an earlier attempt for its own.
 func TestEachRetryHasItsOwnOperation(t *testing.T) {
 	seen := map[string]string{build.ID: "the first"}
@@ -462,29 +466,5 @@ func TestRetryAfterOptOutDuringFailureHookResumesFailedStage(t *testing.T) {
 	in.Set = build.With(in.Set, build.Label(api.ManagedLabel, "true"))
 	if next := build.StoredScale(Decide(withRetryEvent(in))); next == nil || next.Phase != api.PostScaling || next.FailedAt != "" {
 		t.Errorf("the retry stores %s", build.Words(next))
-	}
-}
-
-// TestScalerWaitsWhileOperatorStopsSet: the set falls asleep by its operator's own stop. The Scaler is not paused, and must not start the
-// members again.
-func TestScalerWaitsWhileOperatorStopsSet(t *testing.T) {
-	for _, phase := range []api.Phase{api.Stopping, api.Asleep} {
-		stops := build.Sleep(phase, func(s *api.Sleep) { s.OwnerStops = true })
-		in := observed(web(0, build.WithSleep(stops), withEndedScaling(3)), pilot(withPreHook))
-		p := Decide(in)
-		for range 3 { // it says so in its status
-			for _, a := range p.Actions {
-				if in = in.afterAction(a); a.Resource == plan.StatefulSets {
-					t.Fatalf("%s: the set is changed: %s", phase, p)
-				}
-			}
-			p = Decide(in)
-		}
-		if p.Kind == plan.KindDo || p.Reason != api.InProgress {
-			t.Errorf("%s: want that the Scaler waits for the sleep: %s; %+v", phase, p, in.Scalers[0].Status)
-		}
-	}
-	if p := Decide(observed(web(0, withEndedScaling(3)), pilot(withPreHook))); !strings.Contains(p.String(), "replicas = 3") {
-		t.Errorf("the test is wrong: without the sleep, the Scaler must start the members: %s", p)
 	}
 }

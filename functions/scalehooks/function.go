@@ -51,12 +51,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		return nil, nil
 	}
 	h := handling{Function: f, answer: hook, retry: e.Type() == events.Retry}
-	reply, err := f.apply.HandleRejected(ctx, e, h.nextStep)
-	if err != nil && h.lastReason == api.AutoscalerKept {
-		h = handling{Function: f, answer: hook, retry: h.retry, autoscalerError: fault.Text(err)}
-		return f.apply.HandleRejected(ctx, e, h.nextStep)
-	}
-	return reply, err
+	return f.apply.HandleFailures(ctx, e, h.nextStep)
 }
 
 // mostAutoscalerWrites is the number of plans in a row that may write autoscalers in one event. A conflict makes the same plan necessary
@@ -66,73 +61,57 @@ const mostAutoscalerWrites = 3
 // handling is the state of handling one event, which may take several steps.
 type handling struct {
 	*Function
-	answer              *events.HookAnswer // nil if the event answers no hook request
-	retry               bool
-	rejectionHandled    bool
-	statusRefusalLogged bool
-	lastReason          api.Reason // of the latest plan
-	autoscalerWrites    int        // how many plans in a row have written autoscalers
-	autoscalerError     string     // why a write of an autoscaler failed; empty if none did
-	firstRejection      error      // the first rejected write
-	rejectedPlan        api.Reason // the reason of the plan with that write
-	autoscalerRejected  bool       // the first rejected write concerned an autoscaler
+	answer           *events.HookAnswer // nil if the event answers no hook request
+	retry            bool
+	handled          int // how many failures have been reported
+	autoscalerWrites int // how many plans in a row have written autoscalers
 }
 
-// nextStep observes the set and decides on the next step. rejected is the error of the previous step's write that the API server rejected.
-func (h *handling) nextStep(ctx context.Context, ref events.Ref, rejected error) (plan.Plan, error) {
-	if rejected != nil && h.firstRejection == nil {
-		h.firstRejection, h.rejectedPlan = rejected, h.lastReason
-		h.autoscalerRejected = h.lastReason == api.AutoscalerKept
-	}
-	if h.autoscalerRejected {
-		return plan.Plan{}, rejected // the rejection does not concern the scaling
-	}
+// nextStep observes the set and decides on the next step. A rejection counts once: the steps after its report, such as the onFailure hook,
+// were not rejected.
+func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.Failures) (plan.Plan, error) {
 	in, err := h.observe(ctx, ref)
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	in.Retry, in.Answer, in.Key, in.AutoscalerError = h.retry, h.answer, rand.Text(), h.autoscalerError
-	if !h.rejectionHandled { // the rejection counts once: the steps after it, such as the onFailure hook, were not rejected
-		in.Rejected, in.Forbidden = fault.Text(rejected), apierrors.IsForbidden(rejected)
-		in.RejectedPlan = h.rejectedPlan
+	in.Retry, in.Answer, in.Key = h.retry, h.answer, rand.Text()
+	in.AutoscalerError = fault.Text(failures.OfKind(plan.Autoscalers))
+	if rejected := failures[h.handled:].Rejected(); rejected.Err != nil && rejected.Action.Resource != plan.Autoscalers {
+		in.Rejected, in.Forbidden, in.RejectedPlan = fault.Text(rejected.Err), apierrors.IsForbidden(rejected.Err), rejected.Plan
 	}
-	in.RetryNotRemovable = scalerChangeRefused(rejected)
-	if in.RefusedStatusOf = scalerOfRefusedStatus(rejected); in.RefusedStatusOf != "" && !h.statusRefusalLogged {
-		h.statusRefusalLogged = true // a second Scaler of the set has no other place where this is reported
+	in.RetryNotRemovable = failures.OfKind(plan.Scalers) != nil
+	if last := failures.Rejected(); last.Err != nil && last.Action.Resource == plan.ScalerStatus {
+		in.RefusedStatusOf = last.Action.Name // a second Scaler of the set has no other place where this is reported
 		h.log.WarnContext(ctx, "the API server rejects the status of a Scaler", "scaler", ref.Namespace+"/"+in.RefusedStatusOf,
-			"error", rejected.Error())
+			"error", last.Err.Error())
 	}
 	if in.mayBeginScaling() {
 		in.Trace = h.apply.Begin(ctx)
 	}
-	decided := Decide(in)
-	if decided.Kind != plan.KindDo || decided.Reason != api.AutoscalerKept {
-		h.autoscalerWrites = 0
-	} else if h.autoscalerWrites++; h.autoscalerWrites > mostAutoscalerWrites {
-		// A mutating webhook would otherwise take all steps of each event, and no scaling would ever begin.
-		h.autoscalerError = "its spec differs again right after the write, probably because an admission webhook changes it. Exempt the " +
-			"autoscaler from the webhook, or set the mode externallyScaled"
-		in.AutoscalerError = h.autoscalerError
-		decided = Decide(in)
-	}
-	h.lastReason = decided.Reason
+	decided := h.decide(in)
 	if decided.Kind == plan.KindDo && decided.Reason != api.AutoscalerKept {
-		h.retry, h.rejectionHandled = false, decided.Reason == api.Rejected // each counts once
+		h.retry = false // it counts once
+		if decided.Reason == api.Rejected {
+			h.handled = len(failures)
+		}
 	}
 	return decided, nil
 }
 
-// scalerOfRefusedStatus returns the name of the Scaler whose status the API server rejected; empty if it rejected another write.
-func scalerOfRefusedStatus(rejected error) string {
-	if a := apply.FailedAction(rejected); a != nil && a.Resource == plan.ScalerStatus {
-		return a.Name
+// decide takes the decision. A mutating webhook may change an autoscaler again right after each write. It would take all steps of each event,
+// and no scaling would ever begin.
+func (h *handling) decide(in Input) plan.Plan {
+	if h.autoscalerWrites <= mostAutoscalerWrites {
+		decided := Decide(in)
+		if decided.Kind != plan.KindDo || decided.Reason != api.AutoscalerKept {
+			h.autoscalerWrites = 0
+			return decided
+		}
+		if h.autoscalerWrites++; h.autoscalerWrites <= mostAutoscalerWrites {
+			return decided
+		}
 	}
-	return ""
-}
-
-// scalerChangeRefused reports whether the API server rejected a change of a Scaler's metadata or spec. During a scaling, that change is the
-// removal of the retry annotation.
-func scalerChangeRefused(rejected error) bool {
-	a := apply.FailedAction(rejected)
-	return a != nil && a.Resource == plan.Scalers
+	in.AutoscalerError = "its spec differs again right after the write, probably because an admission webhook changes it. Exempt the " +
+		"autoscaler from the webhook, or set the mode externallyScaled"
+	return Decide(in)
 }

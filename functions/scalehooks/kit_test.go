@@ -46,11 +46,19 @@ func check(t *testing.T, rows ...row) {
 	}
 }
 
-// entry renders the record of the set, and the plan.
+// entry renders the records of the set, and the plan.
 func entry(in Input, p plan.Plan) string {
 	has := ""
-	if in.Set != nil && recordIn(in) != nil {
-		has = "has: " + build.Words(recordIn(in)) + "\n"
+	if in.Set != nil {
+		if sleep := operation.Of(in.Set).Sleep; sleep != nil {
+			has += "has: " + build.Words(sleep) + "\n"
+		}
+		if stop := api.LoadStop(in.Set); stop != nil {
+			has += "has: stop; " + build.Words(stop) + "\n"
+		}
+		if record := recordIn(in); record != nil {
+			has += "has: " + build.Words(record) + "\n"
+		}
 	}
 	return has + build.Plan(p, build.World(), objectsOf(in)...)
 }
@@ -93,7 +101,7 @@ func checkConverges(t *testing.T, in Input) {
 			in = in.afterAction(a)
 		}
 		checkHealthConditions(t, in)
-		in.Retry, in.Rejected = false, "" // each counts once
+		in.Retry, in.Rejected, in.RejectedPlan = false, "", "" // each counts once
 	}
 	t.Errorf("the decisions do not converge:\n%s", strings.Join(trail, "\n"))
 }
@@ -154,6 +162,8 @@ func (in Input) afterAction(a plan.Action) Input {
 	case a.Verb == plan.VerbEvent:
 	case a.Resource == plan.Autoscalers:
 		in.Autoscalers = autoscalersAfterAction(in.Autoscalers, a)
+	case a.Resource == plan.ControllerRevisions:
+		in.Records = recordsAfterAction(in.Records, a)
 	case a.Verb == plan.VerbCreate:
 		job := a.Object.(*batchv1.Job).DeepCopy()
 		job.UID, job.ResourceVersion = types.UID("uid-"+job.Name), "rv-"+job.Name
@@ -178,6 +188,26 @@ func (in Input) afterAction(a plan.Action) Input {
 		in.Set = afterPatch(in.Set, a)
 	}
 	return in
+}
+
+func recordsAfterAction(before []Record, a plan.Action) []Record {
+	var all []Record
+	for _, r := range before {
+		if r.Revision.Name != a.Name || a.Verb != plan.VerbDelete {
+			all = append(all, r)
+		}
+	}
+	if a.Verb == plan.VerbCreate {
+		all = append(all, stored(a.Object.(*appsv1.ControllerRevision)))
+	}
+	return all
+}
+
+// stored returns the record as the API server stores it.
+func stored(revision *appsv1.ControllerRevision) Record {
+	revision = revision.DeepCopy()
+	revision.UID, revision.ResourceVersion = types.UID("uid-"+revision.Name), "rv-"+revision.Name
+	return Record{Revision: revision, Link: api.RevisionLink(revision)}
 }
 
 func autoscalersAfterAction(before []*autoscalingv2.HorizontalPodAutoscaler, a plan.Action) []*autoscalingv2.HorizontalPodAutoscaler {
@@ -217,6 +247,18 @@ func afterPatch[T metav1.Object](object T, a plan.Action) T {
 	return next
 }
 
+// storedStop returns the Stop that the plan writes to the set, or nil.
+func storedStop(p plan.Plan) *api.Stop {
+	for _, a := range p.Actions {
+		for _, op := range a.Ops {
+			if text, written := op.Value.(string); written && op.Path == "/metadata/annotations/drydock.dev~1stop" {
+				return api.LoadStop(web(0, build.Annotation(api.StopAnnotation, text)))
+			}
+		}
+	}
+	return nil
+}
+
 func toJSON(what any) string {
 	text, err := json.Marshal(what)
 	if err != nil {
@@ -239,6 +281,9 @@ func objectsOf(in Input) []metav1.Object {
 	for _, a := range in.Autoscalers {
 		all = append(all, a)
 	}
+	for _, r := range in.Records {
+		all = append(all, r.Revision)
+	}
 	if in.Namesake != nil {
 		all = append(all, in.Namesake)
 	}
@@ -259,6 +304,9 @@ func reportedStatus(p plan.Plan, scaler string) *v1alpha1.ScalerStatus {
 	return nil
 }
 
+// recordIn returns the record of the set's scaling, or nil.
+func recordIn(in Input) *api.Scale { return operation.Of(in.Set).Scale }
+
 // observed returns the input with the objects.
 func observed(objects ...metav1.Object) Input {
 	in := Input{Now: build.Now, Namespace: build.Namespace, Name: "web"}
@@ -276,6 +324,8 @@ func observed(objects ...metav1.Object) Input {
 			}
 		case *autoscalingv2.HorizontalPodAutoscaler:
 			in.Autoscalers = append(in.Autoscalers, o)
+		case *appsv1.ControllerRevision:
+			in.Records = append(in.Records, stored(o))
 		}
 	}
 	return withHookPods(in)
@@ -332,8 +382,11 @@ func withRetryEvent(in Input) Input {
 	return in
 }
 
-func withRejection(in Input) Input {
-	in.Rejected = "statefulsets is forbidden"
+func withRejection(in Input) Input { return withRejectionOf("", in) }
+
+// withRejectionOf returns the input after the API server has rejected a write of the plan with this reason.
+func withRejectionOf(planned api.Reason, in Input) Input {
+	in.Rejected, in.RejectedPlan = "statefulsets is forbidden", planned
 	return in
 }
 

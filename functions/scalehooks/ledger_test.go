@@ -43,17 +43,16 @@ func warningOf(p plan.Plan) string {
 // Invariants: I1.
 func TestScaleDownOrdersRemoval(t *testing.T) {
 	db := build.Set("db", build.UID("uid-db"))
-	sleep := build.Sleep(api.Asleep)
-	sleepOfDB := build.Sleep(api.Asleep, func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })
+	ofDB := build.Stop(func(s *api.Stop) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })
 	for name, row := range map[string]struct {
 		record  metav1.Object
 		options []build.Option
 		orders  bool
 	}{
 		"nothing holds the pods": {nil, nil, true},
-		"the set sleeps":         {resources.MakeSleepRecord(counted(1), sleep), nil, false},
+		"the set is stopped":     {resources.MakeStopRecord(counted(1), build.Stop()), nil, false},
 		"the set is resized":     {resources.MakeJournal(counted(1), build.Operation(api.Moving)), nil, false},
-		"another set sleeps":     {resources.MakeSleepRecord(db, sleepOfDB), nil, true},
+		"another set is stopped": {resources.MakeStopRecord(db, ofDB), nil, true},
 		"it has an operator":     {nil, []build.Option{build.ControlledBy("Database", "main")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/members"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
 	"drydock.dev/shared/statefulset"
@@ -168,11 +169,10 @@ func (f *Function) observeMembers(ctx context.Context, in *Input) error {
 	})
 }
 
-// observeRecords reads the records of stops, if the set may have one. A set that runs without a Stop has none, or one that the sweep finds:
-// its event names the operation.
-func (f *Function) observeRecords(ctx context.Context, in *Input, operation string) error {
-	if set := in.Set; operation == "" && set != nil && statefulset.Replicas(set) > 0 && api.LoadStop(set) == nil &&
-		members.HoldingSleep(set) == nil {
+// observeRecords reads the records of stops, if the set may have one. Another set has none, or one that the sweep finds: its event names
+// the operation.
+func (f *Function) observeRecords(ctx context.Context, in *Input, operationID string) error {
+	if operationID == "" && in.Set != nil && !mayHaveRecord(in.Set, len(in.Scalers) > 0) {
 		return nil
 	}
 	return f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {
@@ -180,6 +180,14 @@ func (f *Function) observeRecords(ctx context.Context, in *Input, operation stri
 			in.Records = append(in.Records, Record{Revision: revision, Link: link})
 		}
 	})
+}
+
+// mayHaveRecord reports whether the record of a stop may exist for the set: it is stopped or about to be, its Stop has not ended, or it was
+// replaced by a manifest while its Scaler was paused.
+func mayHaveRecord(set *appsv1.StatefulSet, hasScaler bool) bool {
+	scaling := operation.Of(set).Scale
+	return statefulset.Replicas(set) == 0 || api.LoadStop(set) != nil || members.HoldingSleep(set) != nil ||
+		scaling != nil && scaling.Paused || hasScaler && scaling == nil
 }
 
 // listRevisions calls use with each ControllerRevision of an operation in the namespace.

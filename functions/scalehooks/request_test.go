@@ -1,6 +1,7 @@
 package scalehooks
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -122,4 +123,25 @@ func TestCleanupHook(t *testing.T) {
 			pilot(wants(2), cleansUp)))},
 		row{"all claims are deleted", observed(web(2, asks, withRecord(api.PostScaling, waiting)), pilot(wants(2), cleansUp))},
 	)
+}
+
+// TestRecordedAnswerIsPrintable: terminals show the record, so a user's function must not control them.
+func TestRecordedAnswerIsPrintable(t *testing.T) {
+	const key = "key"
+	in := observed(
+		web(2, withRecord(api.PreScaling, func(s *api.Scale) { s.HookRequests = &api.HookRequests{Times: 1, Keys: []string{hashOf(key)}} })),
+		pilot(editScaler(func(s *v1alpha1.Scaler) { s.Spec.Hooks.Pre = &v1alpha1.Hook{Event: &v1alpha1.HookEvent{}} })),
+	)
+	in.Answer = &events.HookAnswer{Operation: build.ID, Hook: preHook, Key: key, Failed: true, Message: "\x1b[2J\u202eno\nroom"}
+	if record := build.StoredScale(Decide(in)); record == nil || strings.ContainsAny(record.Message, "\x1b\u202e\n") {
+		t.Errorf("the record quotes %s", build.Words(record))
+	}
+}
+
+// TestHookRequestOfAFastClockIsRepeated: a process with a clock thirty days ahead sent the first request, which was lost.
+func TestHookRequestOfAFastClockIsRepeated(t *testing.T) {
+	in := withReportedStatus(observed(web(2, withRecord(api.PreScaling, withRequests(1, -30*24*time.Hour))), pilot(withEventHooks)))
+	if p := Decide(in); p.Announce != events.ScaleHookRequested {
+		t.Errorf("the request is not repeated before its deadline: %s", p)
+	}
 }

@@ -13,6 +13,9 @@ import (
 
 // decideFailed handles a failed scaling. It waits until a user asks for a retry, or until a failed pause ends.
 func (w work) decideFailed() plan.Plan {
+	if p := w.tidyStop(w.stopStep()); p.Kind == plan.KindDo {
+		return p
+	}
 	if !scale.Retried(w.scaler) && !w.Retry && !w.pauseHasEnded() {
 		if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
 			return p

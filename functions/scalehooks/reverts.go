@@ -2,6 +2,7 @@ package scalehooks
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"drydock.dev/shared/api"
@@ -28,10 +29,15 @@ func (w work) revertCount(count int32) plan.Plan {
 	}
 	next := w.record.Clone()
 	next.Reverts = addRevert(w.record.Reverts, w.Now)
-	patch := plan.Set(operation.Store(w.Set, next), replicasPath, live, count, fmt.Sprintf("replicas = %d", count))
+	patch, before := operation.Store(w.Set, next), []plan.Action(nil)
+	if count == 0 && next.Paused { // the other client may have written a retention policy that deletes claims
+		before = w.beginStopFor(next, patch)
+	} else {
+		w.setCount(patch, count)
+	}
 	warning := w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d, and Scaler %s has scaled it back to %d. "+
 		"Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name)
-	return plan.Do(api.CountReverted, append(patch.Actions(), warning)...)
+	return plan.Do(api.CountReverted, slices.Concat(before, patch.Actions(), []plan.Action{warning})...)
 }
 
 // reportContest leaves the other client's count for now, and reports the conflict. A scaling past its deadline fails. The message does not

@@ -174,3 +174,12 @@ func TestRetryAfterScaleByAnotherClientUsesLiveCount(t *testing.T) {
 		}
 	}
 }
+
+// TestRevertOfAFastClockPausesNoDays: a node whose clock was thirty days ahead wrote the last revert. The next one must wait
+// for contestPause at most, and not for thirty days.
+func TestRevertOfAFastClockPausesNoDays(t *testing.T) {
+	ahead := operation.Moment(build.Now.Add(30 * 24 * time.Hour))
+	if later := build.Now.Add(contestPause + time.Minute); contested(&api.Reverts{Count: quickReverts, First: *ahead, Last: *ahead}, later) {
+		t.Errorf("no revert before %s", ahead)
+	}
+}

@@ -7,7 +7,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -93,12 +92,9 @@ func (w work) changeCount() plan.Plan {
 		next.Paused = false
 	}
 	patch, before := operation.Store(w.Set, next), []plan.Action(nil)
-	switch sleep := members.HoldingSleep(w.Set); {
-	case next.Paused && sleep != nil:
-		before = w.beginStop(patch, w.nextStop(sleep.Operation, api.KindSleep))
-	case next.Paused:
-		before = w.beginStop(patch, w.nextStop(next.Operation, api.KindScale))
-	default:
+	if next.Paused {
+		before = w.beginStopFor(next, patch)
+	} else {
 		if w.stop.Pending() {
 			patch.Annotate(api.StopAnnotation, w.started(w.stop).Encode())
 		}

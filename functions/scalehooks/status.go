@@ -146,7 +146,7 @@ func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, 
 	case in.Set != nil && members.HoldingSleep(in.Set) != nil:
 		set(v1alpha1.ConditionProgressing, false, api.StaysAsleep, fmt.Sprintf("asleep. %d members start again when they are needed",
 			ptr.Deref(s.Spec.Replicas, 0)))
-	case record != nil && record.Paused && record.Phase == api.Succeeded:
+	case s.Spec.Paused && record != nil && record.Phase == api.Succeeded:
 		set(v1alpha1.ConditionProgressing, false, api.SetPaused, fmt.Sprintf("paused. Set spec.paused to false to start %d members "+
 			"again", ptr.Deref(s.Spec.Replicas, 0)))
 	default:

@@ -23,7 +23,7 @@ type Record struct {
 
 // keepStop takes the next step of the stop of a set that no Scaler scales: it scales the set to zero for its sleep, and back.
 func (w work) keepStop() plan.Plan {
-	step := members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
+	step := w.stopStep()
 	switch {
 	case step == members.StopPods && w.rejects(api.ScalingDown), step == members.StartPods && w.rejects(api.WakingUp):
 		return w.noteRefusal(step)
@@ -35,6 +35,11 @@ func (w work) keepStop() plan.Plan {
 		return w.startPods()
 	}
 	return w.tidyStop(step)
+}
+
+// stopStep returns the next step of the stop of the set.
+func (w work) stopStep() members.StopStep {
+	return members.NextStopStep(w.Set, w.Now, w.Settings.SleepRetry)
 }
 
 // rejects reports whether the API server rejected a write of the plan with this reason.
@@ -58,6 +63,8 @@ func (w work) tidyStop(step members.StopStep) plan.Plan {
 		return w.endStop()
 	case w.stop != nil:
 		return plan.Noop(api.StaysAsleep)
+	case unreadable != nil && statefulset.Replicas(w.Set) == 0 && w.scaler != nil: // the Scaler has a count
+		return plan.Noop(api.LinkInvalid)
 	case unreadable != nil && statefulset.Replicas(w.Set) == 0:
 		return plan.Do(api.LinkInvalid, w.warn(api.LinkInvalid, "%v. Scale the set to its previous replica count, then delete this "+
 			"ControllerRevision", unreadable))
@@ -101,10 +108,18 @@ func (w work) beginStop(patch *plan.Patch, next *api.Stop) []plan.Action {
 	return w.ensureRecord(next)
 }
 
+// beginStopFor adds the stop of the paused scaling to the patch, like beginStop. While the set sleeps, it is the stop of the sleep.
+func (w work) beginStopFor(scaling *api.Scale, patch *plan.Patch) []plan.Action {
+	if sleep := members.HoldingSleep(w.Set); sleep != nil {
+		return w.beginStop(patch, w.nextStop(sleep.Operation, api.KindSleep))
+	}
+	return w.beginStop(patch, w.nextStop(scaling.Operation, api.KindScale))
+}
+
 // startPods asks the pods of a set at zero back.
 func (w work) startPods() plan.Plan {
 	next, sleep := w.stop, operation.Of(w.Set).Sleep
-	if w.stop.Pending() && w.stop.Kind == api.KindSleep {
+	if w.hasStopOfSleep() {
 		next = w.stop.Clone()
 	} else { // the sleep has the count
 		next = w.nextStop(sleep.Operation, api.KindSleep)
@@ -159,10 +174,19 @@ func (w work) endStop() plan.Plan {
 	return plan.Do(api.CleaningUp, append(append(actions, patch.Actions()...), notes...)...)
 }
 
-// keepStopForScaler leaves the stop of a sleep that has ended to the paused Scaler.
-func (w work) keepStopForScaler() plan.Plan {
+// hasStopOfSleep reports whether the pods were stopped for a sleep.
+func (w work) hasStopOfSleep() bool { return w.stop.Pending() && w.stop.Kind == api.KindSleep }
+
+// stopOfScaler returns the stop of a sleep that has ended, as one of the Scaler.
+func (w work) stopOfScaler() *api.Stop {
 	next := w.stop.Clone()
 	next.Kind, next.Operation = api.KindScale, w.record.Operation
+	return next
+}
+
+// keepStopForScaler leaves the stop of a sleep that has ended to the paused Scaler.
+func (w work) keepStopForScaler() plan.Plan {
+	next := w.stopOfScaler()
 	actions := append(w.deleteRecords().Actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, next)))
 	return plan.Do(api.SetPaused, append(actions, w.storeStop(next).Actions()...)...)
 }
@@ -171,7 +195,11 @@ func (w work) keepStopForScaler() plan.Plan {
 // the Stop stays until they have been started for that, and needs no record.
 func (w work) giveUpStopped() plan.Plan {
 	if w.hasPreHook() {
-		return w.deleteRecords()
+		actions := w.deleteRecords().Actions
+		if w.hasStopOfSleep() { // its end would start the pods if the Scaler is deleted
+			actions = append(actions, w.storeStop(w.stopOfScaler()).Actions()...)
+		}
+		return plan.Do(api.CleaningUp, actions...)
 	}
 	return plan.Do(api.AtZeroAlready, w.storeStop(w.started(w.stop)).Actions()...)
 }

@@ -1,31 +1,32 @@
 package scalehooks
 
 import (
-	"strings"
+	"slices"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/operation"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
 )
 
-// TestTakeOverByPausedScalerRemembersCount: a paused Scaler wants three members. Its set has one and has lost its record.
+// TestTakeOverByPausedScalerRemembersCount: a paused Scaler wants three members. Its set has lost its record.
 func TestTakeOverByPausedScalerRemembersCount(t *testing.T) {
-	in := observed(web(1, build.Template("data", "1Gi", "fixed")), pilot(editScaler(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })))
-	for range 3 {
-		for _, a := range Decide(in).Actions {
-			in = in.afterAction(a)
+	for live, want := range map[int32]int32{1: 1, 0: 3} { // the Stop has the count of the pods that it has stopped
+		end, _ := playToEnd(t, observed(web(live, build.Template("data", "1Gi", "fixed")), pilot(pausedScaler)))
+		stop := api.LoadStop(end.Set)
+		if record := recordIn(end); !record.Paused || !stop.Pending() || stop.Replicas != want || *end.Set.Spec.Replicas != 0 {
+			t.Errorf("from %d: %s, stop %s", live, build.Words(record), build.Words(stop))
 		}
-	}
-	if record := operation.Of(in.Set).Scale; record == nil || !record.Paused || record.PausedCount != 3 {
-		t.Errorf("the pause does not remember the members that come back: %s, count %d", build.Words(record), record.PausedCount)
+		end.Scalers[0] = build.With(end.Scalers[0].DeepCopy(), resumed)
+		if end, _ = playToEnd(t, end); *end.Set.Spec.Replicas != 3 {
+			t.Errorf("from %d: %d members come back, want 3", live, *end.Set.Spec.Replicas)
+		}
 	}
 }
 
@@ -33,8 +34,6 @@ func TestTakeOverByPausedScalerRemembersCount(t *testing.T) {
 var oneToTen = editScaler(func(s *v1alpha1.Scaler) {
 	s.Spec.Mode = &v1alpha1.ScalerMode{HPA: &v1alpha1.Autoscaler{MinReplicas: ptr.To[int32](1), MaxReplicas: 10}}
 })
-
-func recordIn(in Input) *api.Scale { return operation.Of(in.Set).Scale }
 
 func completedJob(job *batchv1.Job) *batchv1.Job { return build.With(job.DeepCopy(), build.Complete()) }
 
@@ -51,7 +50,7 @@ func TestNewScalerDoesNotStartItsMaximum(t *testing.T) {
 // TestPauseDoesNotRememberTheMaximum: a set has 3 members. Its Scaler is created paused, with an autoscaler from 1 to 10, a pre hook and
 // no count. After the pause the set gets its 3 members, not 10.
 func TestPauseDoesNotRememberTheMaximum(t *testing.T) {
-	in := observed(web(3), pilot(withoutCount, withHooks, oneToTen, editScaler(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })))
+	in := observed(web(3), pilot(withoutCount, withHooks, oneToTen, pausedScaler))
 	end, _ := playToEnd(t, in)
 	if n := statefulset.Replicas(end.Set); n != 0 {
 		t.Fatalf("paused with %d", n)
@@ -80,30 +79,26 @@ func TestPauseDoesNotRememberTheMaximum(t *testing.T) {
 	}
 }
 
-// TestPauseEndsBeforeItsScaling: whenScaled is Delete, so the pause is refused. The user ends the pause. The record must not stay
-// paused: cleanup-pod would clean up nothing.
+// TestPauseEndsBeforeItsScaling: a user pauses the Scaler while its set is taken over, and ends the pause before the scaling begins. The
+// record must not stay paused: cleanup-pod would clean up nothing.
 func TestPauseEndsBeforeItsScaling(t *testing.T) {
-	set := web(1)
-	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: "Delete"}
-	in := observed(set, pilot(wants(1), editScaler(func(s *v1alpha1.Scaler) { s.Spec.Paused = true })))
-	end, _ := playToEnd(t, in)
-	if n := statefulset.Replicas(end.Set); n != 1 {
-		t.Fatalf("%d", n)
+	in := observed(web(1), pilot(wants(1), pausedScaler))
+	for _, a := range Decide(in).Actions {
+		in = in.afterAction(a)
 	}
-	end.Scalers[0] = end.Scalers[0].DeepCopy()
-	end.Scalers[0].Spec.Paused = false
-	end, _ = playToEnd(t, end)
-	if r := recordIn(end); r.Paused {
+	if r := recordIn(in); r == nil || !r.Paused || *in.Set.Spec.Replicas != 1 {
+		t.Fatalf("the set was not taken over with its member: %s", build.Words(r))
+	}
+	in.Scalers[0] = build.With(in.Scalers[0].DeepCopy(), resumed)
+	end, _ := playToEnd(t, in)
+	if r := recordIn(end); r.Paused || *end.Set.Spec.Replicas != 1 {
 		t.Errorf("the set has its member, and no cleanup ever runs: %s", build.Words(r))
 	}
 }
 
 // TestReplacedScalerKeepsTheCountBeforeThePause: a Scaler was paused with 3 members, and a manifest without a count replaces it.
 func TestReplacedScalerKeepsTheCountBeforeThePause(t *testing.T) {
-	before := withRecord(api.Succeeded, ofScaler("uid-before"), func(s *api.Scale) {
-		s.Previous, s.Target, s.Paused, s.PausedCount = 3, 0, true, 3
-	})
-	end, _ := playToEnd(t, observed(web(0, before), pilot(withoutCount, oneToTen)))
+	end, _ := playToEnd(t, observed(pausedSet(0, api.Succeeded, ofScaler("uid-before"), pausedAtZero), pilot(withoutCount, oneToTen)))
 	if n := statefulset.Replicas(end.Set); n != 3 {
 		t.Errorf("the set had 3 members before the pause, now %d: %s", n, build.Words(recordIn(end)))
 	}
@@ -113,8 +108,8 @@ func TestReplacedScalerKeepsTheCountBeforeThePause(t *testing.T) {
 // requests one member.
 func TestScalerAtZeroIsNotPaused(t *testing.T) {
 	end, _ := playToEnd(t, observed(web(0), pilot(wants(0), withHooks, byHPA)))
-	if r := recordIn(end); r.Paused {
-		t.Errorf("cleanup-pod never cleans up: %s, count %d", build.Words(r), r.PausedCount)
+	if r := recordIn(end); r.Paused || api.LoadStop(end.Set) != nil {
+		t.Errorf("cleanup-pod never cleans up: %s, stop %s", build.Words(r), build.Words(api.LoadStop(end.Set)))
 	}
 	end.Scalers[0] = pilot(wants(1), withHooks, byHPA)
 	for range 10 {
@@ -127,21 +122,43 @@ func TestScalerAtZeroIsNotPaused(t *testing.T) {
 	}
 }
 
-// TestPauseWithLostCountAsksForIt: a manifest without counts has replaced a paused Scaler, its set and their record. The set has the one
-// replica that Kubernetes gives it then. If the Scaler took over that count, the other members would be removed after the pause.
-func TestPauseWithLostCountAsksForIt(t *testing.T) {
-	before := editScaler(func(s *v1alpha1.Scaler) { s.Status.Target = &v1alpha1.TargetReference{Name: "web", UID: "uid-web"} })
-	in := observed(web(1), pilot(pausedScaler, withoutCount, before))
-	end, _ := playToEnd(t, in)
-	if end.Set.Annotations[api.ScaleAnnotation] != "" || *end.Set.Spec.Replicas != 1 {
-		t.Errorf("the Scaler has taken over the count of the set: %s", end.Set.Annotations[api.ScaleAnnotation])
+// TestReplacedManifestsKeepTheCountBeforeThePause: manifests without counts have replaced a paused Scaler, its set and all records on it. The
+// set has the one replica that Kubernetes gives it then. The record of the stop has the count.
+func TestReplacedManifestsKeepTheCountBeforeThePause(t *testing.T) {
+	for name, row := range map[string]struct {
+		live int32
+		copy *appsv1.ControllerRevision
+		want int32
+	}{
+		"it has one replica":             {1, resources.MakeStopRecord(web(0), stopOfPause()), 3},
+		"it is at zero":                  {0, resources.MakeStopRecord(web(0), stopOfPause()), 3},
+		"the record belongs to a former": {1, resources.MakeStopRecord(web(0), stopOfPause(ofFormerSet)), 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			end, _ := playToEnd(t, observed(web(row.live), pilot(pausedScaler, withoutCount), row.copy))
+			if n := *end.Set.Spec.Replicas; n != 0 || !recordIn(end).Paused {
+				t.Errorf("paused with %d replicas: %s", n, build.Words(recordIn(end)))
+			}
+			end.Scalers[0] = build.With(end.Scalers[0].DeepCopy(), resumed)
+			if end, _ = playToEnd(t, end); *end.Set.Spec.Replicas != row.want {
+				t.Errorf("%d members come back, want %d", *end.Set.Spec.Replicas, row.want)
+			}
+		})
 	}
-	if healthy := meta.FindStatusCondition(end.Scalers[0].Status.Conditions, v1alpha1.ConditionHealthy); healthy == nil ||
-		!strings.Contains(healthy.Message, "Set spec.replicas") {
-		t.Errorf("condition Healthy: %+v", healthy)
+}
+
+// ofFormerSet is for the Stop of a deleted set with the same name.
+func ofFormerSet(s *api.Stop) { s.Set.UID = "uid-before" }
+
+// TestMembersAreDrainedAfterLostRecord: a manifest has removed all annotations of a paused set, and its Scaler takes it over again.
+func TestMembersAreDrainedAfterLostRecord(t *testing.T) {
+	in := observed(web(0), pilot(withPreHook, pausedScaler)) // requests 3
+	for _, a := range Decide(in).Actions {
+		in = in.afterAction(a)
 	}
-	end.Scalers[0] = build.With(end.Scalers[0], wants(3))
-	if p := Decide(end); build.StoredScale(p) == nil || build.StoredScale(p).PausedCount != 3 {
-		t.Errorf("with a count: %s", p)
+	in.Scalers = []*v1alpha1.Scaler{build.With(in.Scalers[0].DeepCopy(), wants(1), resumed)}
+	end, hooks := playToEnd(t, in)
+	if n := statefulset.Replicas(end.Set); n != 1 || !slices.ContainsFunc(hooks, drained("1,2")) {
+		t.Errorf("%d replicas, hooks %v", n, hooks)
 	}
 }

@@ -15,7 +15,9 @@ type work struct {
 }
 
 // held reports whether the set must have no pods now, although its Scaler requests some: the Scaler is paused, or the set sleeps.
-func (w work) held() bool { return w.scaler.Spec.Paused || members.HoldingSleep(w.Set) != nil }
+func (w work) held() bool {
+	return w.scaler.Spec.Paused || members.HoldingSleep(w.Set) != nil || members.LostSleep(w.Set)
+}
 
 // wanted returns the count that the set must have now: zero while it is held, nil if the Scaler takes over the count of the set.
 func (w work) wanted() *int32 {

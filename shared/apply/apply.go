@@ -87,39 +87,30 @@ func (x *Executor) about(ref events.Ref) *Executor {
 	return &one
 }
 
-// HandleRejected does the same as Handle, for functions that continue after a permanent rejection of a write. It then calls step with that
-// error, so that step can end the operation instead of failing the event.
-func (x *Executor) HandleRejected(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
-	rejected error) (plan.Plan, error)) (*event.Event, error) {
-	var rejected error
-	decide := func(ctx context.Context, ref events.Ref) (plan.Plan, error) { return step(ctx, ref, rejected) }
-	answer, err := x.Handle(ctx, e, decide)
-	if fault.IsPermanent(err) {
-		rejected = err
-		answer, err = x.Handle(ctx, e, decide)
+// HandleFailures does the same as Handle, for functions that decide again after a failed write. It calls step with the failures of the
+// event so far. The event fails if the same write fails again, if the set itself cannot be told about a failure, or if step does nothing
+// about a write that the API server failed to carry out: that may succeed when the event is delivered again.
+func (x *Executor) HandleFailures(ctx context.Context, e event.Event, step func(context.Context, events.Ref, plan.Failures) (plan.Plan, error)) (
+	*event.Event, error) {
+	var failures plan.Failures
+	ref, _ := events.SetOf(e) // Handle returns the error
+	for {
+		acted, latest := false, plan.Plan{}
+		answer, err := x.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+			p, err := step(ctx, ref, failures)
+			acted, latest = acted || p.Kind == plan.KindDo, p
+			return p, err
+		})
+		failed := FailedAction(err)
+		report := failed != nil && len(failures) > 0 && failed.Resource == plan.StatefulSets && failed.Name == ref.Name
+		switch last := failures.Last(); {
+		case err == nil && !acted && last != nil && !fault.IsPermanent(last):
+			return nil, last
+		case failed == nil, !fault.IsPermanent(err) && !apierrors.IsInternalError(err), failures.Has(*failed), report:
+			return answer, err
+		}
+		failures = append(failures, plan.Failure{Action: *failed, Plan: latest.Reason, Err: err})
 	}
-	return answer, err
-}
-
-// HandleFailing does the same as HandleRejected, for functions that must be able to end an operation while the API server fails to carry
-// out a write. The cause may be an admission webhook that does not answer. HandleFailing calls step with that error, too. If step does
-// nothing, the event fails.
-func (x *Executor) HandleFailing(ctx context.Context, e event.Event, step func(ctx context.Context, ref events.Ref,
-	failure error) (plan.Plan, error)) (*event.Event, error) {
-	answer, err := x.HandleRejected(ctx, e, step)
-	if !apierrors.IsInternalError(err) {
-		return answer, err
-	}
-	acted := false
-	answer, again := x.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
-		p, failed := step(ctx, ref, err)
-		acted = acted || p.Kind == plan.KindDo
-		return p, failed
-	})
-	if again == nil && !acted {
-		return nil, err
-	}
-	return answer, again
 }
 
 // Begin starts the trace of an operation that may begin with the event. The result belongs in the operation's record. It is empty if

@@ -429,10 +429,10 @@ func TestStepGetsTheErrorOfAFailedWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := &writer{errs: []error{row.err, nil}}
-			_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailing(t.Context(),
+			_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailures(t.Context(),
 				events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
-				func(_ context.Context, _ events.Ref, failure error) (plan.Plan, error) {
-					if failure != nil {
+				func(_ context.Context, _ events.Ref, failures plan.Failures) (plan.Plan, error) {
+					if failures.Last() != nil {
 						return row.next, nil
 					}
 					return remove(), nil
@@ -441,6 +441,23 @@ func TestStepGetsTheErrorOfAFailedWrite(t *testing.T) {
 				t.Errorf("writes %v, status %d (%v); want %d and %d", w.writes, fault.Status(err), err, row.writes, row.status)
 			}
 		})
+	}
+}
+
+// TestStepDecidesAgainUntilTheSameWriteFailsTwice: each failed write may need another decision, and the same one needs none.
+func TestStepDecidesAgainUntilTheSameWriteFailsTwice(t *testing.T) {
+	w, seen := &writer{errs: []error{quota, quota, quota}}, 0
+	_, err := New(w, api.Restore, slog.New(slog.DiscardHandler)).HandleFailures(t.Context(),
+		events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: "shop", Name: "web"}, "1"),
+		func(_ context.Context, _ events.Ref, failures plan.Failures) (plan.Plan, error) {
+			seen = len(failures)
+			if len(failures) == 0 {
+				return remove(), nil
+			}
+			return plan.Do(api.DeadlineExceeded, plan.Create(plan.Claims, claim)), nil
+		})
+	if len(w.writes) != 3 || seen != 2 || FailedAction(err) == nil || FailedAction(err).Verb != plan.VerbCreate {
+		t.Errorf("writes %v, the step saw %d failures, error %v", w.writes, seen, err)
 	}
 }
 

@@ -40,7 +40,7 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 		return m.concernedWhileActive(c, v)
 	case c.Gone || !statefulset.Managed(m.Set):
 		return nil
-	case m.NeedsRenewal(), !m.Busy && m.hasWork(c, v, timeout):
+	case m.LostSleep, m.NeedsRenewal(), !m.Busy && m.hasWork(c, v, timeout):
 		return functions{api.IdleTimeout}
 	case !m.Busy && RefusedByOwner(m.Sleep) && operation.RefusalDue(c, &m.Sleep.Header):
 		return functions{api.PauseOwner}

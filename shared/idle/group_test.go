@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/operation"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 	"drydock.dev/test/seed"
@@ -465,24 +464,5 @@ func TestVisitsAfterRequestAskTheProbes(t *testing.T) {
 		build.Annotation(api.ActivityProbeAnnotation, "tcp:5432"))
 	if v := MemberOf(set).VerdictAlone(build.Now); v.Awake || !v.Probes {
 		t.Errorf("%+v: no probe is asked, although visits moved awake-until for 90 minutes after the request", v)
-	}
-}
-
-// TestCycleCallsNoFunctionWithEachEvent: web and db depend on each other, and that was reported. Both are in use. An event about web (its
-// status changed) calls no function.
-func TestCycleCallsNoFunctionWithEachEvent(t *testing.T) {
-	inUse := func(name, dependency string) *appsv1.StatefulSet {
-		return build.Set(name, build.Replicas(3), build.IdleTimeout("1h"), build.LastActivity(time.Minute), build.InGroup("shop"),
-			build.DependsOn(dependency))
-	}
-	web, db := inUse("web", "db"), inUse("db", "web")
-	m := *Group{MemberOf(web), MemberOf(db)}.InWakeOrder().Find("web")
-	refused := build.Sleep(api.Refused, func(s *api.Sleep) {
-		s.Step, s.Reason, s.Message, s.Finished = api.AwaitsCorrection, api.RequestInvalid, m.InvalidMessage(), operation.Moment(build.Now)
-	})
-	web = build.With(web, build.WithSleep(refused))
-	change := operation.Change{Set: web, Records: operation.Of(web), Now: build.Now, Retry: time.Hour}
-	if f := Concerned(change); len(f) > 0 {
-		t.Errorf("each event about web calls %v, which has no work", f)
 	}
 }

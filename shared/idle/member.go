@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
@@ -27,6 +28,8 @@ type Member struct {
 	SleepErr error
 	// Stop says that scale-hooks has stopped the set's pods, or is nil.
 	Stop *api.Stop
+	// LostSleep is true if scale-hooks has stopped the set for a sleep that its annotations no longer have. Such a set wakes up.
+	LostSleep bool
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool
 	// Busy is true if another operation runs on the set, or may run.
@@ -44,7 +47,7 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 
 // NewMember returns the member of a set with these records.
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
-	m := Member{Set: set, Sleep: records.Sleep, Stop: api.LoadStop(set), SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
+	m := Member{Set: set, Sleep: records.Sleep, Stop: api.LoadStop(set), LostSleep: members.LostSleep(set), SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
 		HasScaler:      records.Scale != nil && records.Scale.Scaler.UID != "",
 		RetryRequested: records.Retried(set) && !api.WantsSizes(set)}
 	m.Rules, m.Err = ParseRules(set)

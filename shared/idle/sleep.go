@@ -13,12 +13,13 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// NewSleep returns the record of a sleep that starts now. Its times have whole seconds, like the times of activities.
+// NewSleep returns the record of a sleep that starts now. Its times have whole seconds, like the times of activities. The time is a part of
+// the id, because a user may remove the record, and attempts then count from 1 again.
 func NewSleep(set *appsv1.StatefulSet, phase api.Phase, request string, attempt int, now time.Time, trace string) *api.Sleep {
 	return &api.Sleep{
 		Header: api.Header{
 			Version: api.RecordVersion, Kind: api.KindSleep, Phase: phase, Request: request, Attempt: attempt,
-			Operation: api.OperationID(set.UID, string(api.KindSleep), attempt),
+			Operation: api.OperationID(set.UID, fmt.Sprintf("%s at %d", api.KindSleep, now.Unix()), attempt),
 			Set:       api.SetRef{Name: set.Name, UID: set.UID}, Started: *operation.Moment(now), Trace: trace,
 		},
 		Replicas: statefulset.Replicas(set),

@@ -1,7 +1,6 @@
 package idle
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
 
@@ -124,7 +122,7 @@ func TestStartsByOtherClients(t *testing.T) {
 		"again":                            {1, build.AsleepFor(time.Minute), 2, 2 * retry},
 		"a third time":                     {2, build.AsleepFor(time.Minute), 3, 4 * retry},
 		"many times":                       {1000, build.AsleepFor(time.Minute), 1001, 24 * time.Hour},
-		"while its pods were ending":       {1, build.ScaledDown(time.Minute), 2, 2 * retry},
+		"while its pods were ending":       {1, build.SleepStarted(3 * time.Hour), 2, 2 * retry},
 		"just before the sleep has lasted": {4, build.AsleepFor(2*time.Hour - time.Second), 5, 16 * retry},
 		"after a sleep that lasted, for instance the next morning": {4, build.AsleepFor(2 * time.Hour), 1, retry},
 	} {
@@ -139,47 +137,37 @@ func TestStartsByOtherClients(t *testing.T) {
 	}
 }
 
-// TestRefusedSleepIsJudgedWhenSetChanges: a change of what led to the refusal concerns idle-timeout at once. The sweep asks the owners
-// again, because another cause sends no event: each minute in the first hour, later every ten minutes.
-func TestRefusedSleepIsJudgedWhenSetChanges(t *testing.T) {
-	idleFor, used := build.LastActivity(2*time.Hour), build.LastActivity(0)
-	concerned := func(reason api.Reason, ended time.Duration, swept bool, options ...build.Option) string {
-		set := build.Set("web", build.IdleTimeout("1h"), idleFor, build.Annotation(api.ActivityProbeAnnotation, "tcp:80"))
-		refused := build.Sleep(api.Refused, build.SleepEnded(reason, ended))
-		refused.RefusalDigest = operation.RefusalDigest(set)
-		for _, option := range append([]build.Option{build.WithSleep(refused)}, options...) {
-			option(set)
-		}
-		c := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: swept, PreviousSweep: build.Now.Add(-time.Minute),
-			Retry: 10 * time.Minute}
-		found := Concerned(c)
-		if swept {
-			found = Group{MemberOf(set)}.Concerned(c)[0]
-		}
-		return fmt.Sprint(found)
+// TestReplicasAtWake: a set at zero without an active sleep starts with the count that its user has set for that case, or with the count
+// before the pause of a Scaler that is gone.
+func TestReplicasAtWake(t *testing.T) {
+	zero, two := build.Replicas(0), build.Annotation(api.WakeReplicasAnnotation, "2")
+	stopped := build.WithStop(build.Stop(build.StoppedByScaler(build.ID)))
+	scaled := func(s *appsv1.StatefulSet) {
+		record := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: api.Succeeded, Operation: build.ID,
+			Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}}
+		build.Annotation(api.ScaleAnnotation, record.Encode())(s)
 	}
-	resized := build.Status(build.Operation(api.Moving))
-	rollOut := func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-2" }
-	ignore, probe := build.Annotation(api.OwnerPolicyAnnotation, "ignore"), build.Annotation(api.ActivityProbeAnnotation, "tcp:81")
-	for name, row := range map[string]struct{ got, want string }{
-		"nothing changes":                      {concerned(api.OwnerNotPausable, time.Minute, false), "[]"},
-		"a foreign annotation changes":         {concerned(api.OwnerNotPausable, time.Minute, false, build.Annotation("a/b", "c")), "[]"},
-		"the owner is ignored":                 {concerned(api.OwnerNotPausable, time.Minute, false, ignore), "[idle-timeout]"},
-		"the set joins a group":                {concerned(api.OwnerNotPausable, time.Minute, false, build.InGroup("shop")), "[idle-timeout]"},
-		"the pod template changes":             {concerned(api.OwnerNotPausable, time.Minute, false, build.Edit(rollOut)), "[idle-timeout]"},
-		"Drydock scales the set":               {concerned(api.OwnerNotPausable, time.Minute, false, build.Generation(6)), "[]"},
-		"the probe changes":                    {concerned(api.ProbeFailed, time.Minute, false, probe), "[idle-timeout]"},
-		"the sweep":                            {concerned(api.OwnerNotPausable, time.Minute, true), "[pause-owner]"},
-		"the sweep, after the owner's policy":  {concerned(api.OwnerNotPausable, time.Minute, true, ignore), "[idle-timeout]"},
-		"the sweep of a set in use":            {concerned(api.OwnerNotPausable, time.Minute, true, used), "[pause-owner]"},
-		"the sweep after a probe that failed":  {concerned(api.ProbeFailed, time.Minute, true), "[]"},
-		"the sweep after the cause is gone":    {concerned(api.CauseGone, time.Minute, true), "[idle-timeout]"},
-		"a sweep long after the refusal":       {concerned(api.OwnerNotPausable, 61*time.Minute, true), "[]"},
-		"the sweep while the set is resized":   {concerned(api.OwnerNotPausable, time.Minute, true, resized), "[]"},
-		"the sweep of a set that is opted out": {concerned(api.OwnerNotPausable, time.Minute, true, build.Label(api.ManagedLabel, "")), "[]"},
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    int32
+	}{
+		"no count is known":                           {nil, 0},
+		"its user has set a count":                    {[]build.Option{two}, 2},
+		"an operator controls it":                     {[]build.Option{two, build.ControlledBy("Database", "main")}, 0},
+		"it is paused":                                {[]build.Option{two, build.Paused()}, 0},
+		"an annotation is invalid":                    {[]build.Option{two, build.IdleTimeout("soon")}, 0},
+		"the record of its sleep is unreadable":       {[]build.Option{two, build.Annotation(api.SleepAnnotation, "{")}, 0},
+		"a Scaler scales it":                          {[]build.Option{two, build.Edit(scaled)}, 0},
+		"its paused Scaler is gone":                   {[]build.Option{stopped, two}, 3},
+		"its paused Scaler is gone, with an operator": {[]build.Option{stopped, build.ControlledBy("Database", "main")}, 3},
+		"its paused Scaler is gone, and it is paused": {[]build.Option{stopped, build.Paused()}, 0},
+		"a Scaler keeps it stopped":                   {[]build.Option{stopped, two, build.Edit(scaled)}, 0},
+		"its pods were asked back, and another client scaled it to zero": {[]build.Option{two,
+			build.WithStop(build.Stop(build.StoppedByScaler(build.ID), build.StartedFor(time.Second)))}, 2},
 	} {
-		if row.got != row.want {
-			t.Errorf("%s: concerns %s, want %s", name, row.got, row.want)
+		m := MemberOf(build.Set("web", append([]build.Option{zero}, row.options...)...))
+		if got := m.ReplicasAtWake(); got != row.want || m.CanWake() != (row.want > 0) {
+			t.Errorf("%s: %d replicas, want %d; it can wake: %t", name, got, row.want, m.CanWake())
 		}
 	}
 }

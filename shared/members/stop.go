@@ -26,6 +26,14 @@ func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
 	return nil
 }
 
+// LostSleep reports whether the set is stopped for a sleep of which it has lost the record, for example because a manifest has replaced its
+// annotations. idle-timeout then writes that it wakes up, and that it was used.
+func LostSleep(set *appsv1.StatefulSet) bool {
+	stop, records := api.LoadStop(set), operation.Of(set)
+	return stop.Pending() && stop.Kind == api.KindSleep && statefulset.Managed(set) && statefulset.Replicas(set) == 0 &&
+		!stop.Of(records.Sleep) && !records.Sleeping()
+}
+
 // StopStep is the next step of the stop of a set's pods.
 type StopStep int
 
@@ -40,8 +48,8 @@ const (
 
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
-// A pending Stop for a sleep is carried to its end even if the set has lost its sleep: the pods come back. One for a paused Scaler ends
-// when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
+// If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock. The
+// Stop for a paused Scaler ends when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	records, stop := operation.Of(set), api.LoadStop(set)
 	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
@@ -53,21 +61,22 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 	case stop != nil && stop.WhenScaled != "" && statefulset.WhenScaled(set) != statefulset.Retain:
 		return DropPolicy
 	case held != nil && !atZero:
-		first := held.Phase == api.Stopping && !stop.Of(held) && statefulset.Managed(set) && !operation.Aborted(set)
+		first := held.Phase == api.Stopping && !stop.Of(held) && !operation.Aborted(set)
 		if first || stop.Of(held) && OperatorIsLate(set, now) {
 			return StopPods
 		}
 		return NoStep
 	case held != nil:
 		return NoStep
-	case atZero && (stop.Pending() && stop.Kind == api.KindSleep || OrdersStart(records.Sleep, stop)):
+	case atZero && (stop.Pending() && stop.Kind == api.KindSleep && (stop.Of(records.Sleep) || !statefulset.Managed(set)) ||
+		OrdersStart(records.Sleep, stop)):
 		if stop != nil && stop.RefusedAt != nil && operation.Within(now, stop.RefusedAt.Time, retry) {
 			return NoStep
 		}
 		return StartPods
 	case stop == nil, records.Sleep.Active() && stop.Of(records.Sleep): // the sleep still asks whether its pods were asked back
 		return NoStep
-	case stop.Pending() && atZero: // its Scaler is paused, or was deleted while it was paused
+	case stop.Pending() && (atZero || records.Scale != nil && records.Scale.Paused): // a Scaler starts the pods, or it was deleted
 		return NoStep
 	case stop.WhenScaled != "" && podsEnd(set):
 		return NoStep
@@ -88,10 +97,10 @@ func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
 const lateOperator = time.Minute
 
 // OperatorIsLate reports whether the set was scaled up so soon after its stop that its operator may not have known of its pause. The set is
-// then stopped once more. Later, or after that, whoever scales it up needs it.
+// then stopped once more. Later, after that, or if the API server rejects that, the client that scales it up needs it.
 func OperatorIsLate(set *appsv1.StatefulSet, now time.Time) bool {
 	stop := api.LoadStop(set)
-	return stop.Pending() && !stop.Again && statefulset.Controller(set) != nil && operation.Of(set).Scale == nil &&
+	return stop.Pending() && !stop.Again && stop.RefusedAt == nil && statefulset.Controller(set) != nil && operation.Of(set).Scale == nil &&
 		operation.Within(now, stop.StoppedAt.Time, lateOperator)
 }
 

@@ -14,12 +14,12 @@ import (
 // scalerThefts are the thefts of Scalers.
 var scalerThefts = []theft{
 	{"change how many members a Scaler wants", func(s *thief) error { return s.patchScaler(`{"spec":{"replicas":4}}`) }, "scale-hooks"},
-	{"pause a Scaler", func(s *thief) error { return s.patchScaler(`{"spec":{"paused":true}}`) }, "idle-timeout"},
+	{"pause a Scaler", func(s *thief) error { return s.patchScaler(`{"spec":{"paused":true}}`) }, ""},
 	{"end the pause of a Scaler", func(s *thief) error {
 		_, err := s.scalers().Patch(s.ctx, "paused", types.MergePatchType, []byte(`{"spec":{"paused":false}}`),
 			metav1.PatchOptions{DryRun: dry})
 		return err
-	}, "idle-timeout scale-hooks"},
+	}, ""},
 	{"change the mode, a hook, a deadline or an annotation of a Scaler", func(s *thief) error {
 		var refused error
 		for _, body := range []string{

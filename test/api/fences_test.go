@@ -39,12 +39,13 @@ var setThefts = []theft{
 		return s.patchSet("web", `{"spec":{"template":{"spec":{"serviceAccountName":"other","hostPID":true}}}}`)
 	}, ""},
 	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) },
-		"idle-timeout scale-hooks"},
+		"scale-hooks"},
 	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) },
-		"idle-timeout"},
+		"scale-hooks"},
 	{"have the next scale-down of a StatefulSet that has opted in delete its claims", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
-	}, "idle-timeout"},
+	}, "scale-hooks"},
+	{"write the annotation `drydock.dev/stop`", func(s *thief) error { return s.annotateSet("web", api.StopAnnotation) }, "scale-hooks"},
 	{"scale or annotate any other StatefulSet", func(s *thief) error {
 		if err := s.annotateSet("plain", api.AwakeUntilAnnotation); err == nil {
 			return nil

@@ -115,23 +115,26 @@ func TestPolicyHoldsFromDecisionToStop(t *testing.T) {
 	w.InstallPolicies()
 	for name, row := range map[string]struct {
 		replicas, pods  int32
-		sleep, scale    string
+		sleep, stop     string
 		mayDeleteClaims bool
 	}{
 		"an operator will stop it":            {2, 2, `{"kind":"Sleep","phase":"Planned"}`, "", false},
 		"it is being stopped":                 {2, 2, `{"kind":"Sleep","phase":"Stopping"}`, "", false},
 		"it wakes, and old pods end":          {0, 1, `{"kind":"Sleep","phase":"Waking"}`, "", false},
-		"a Scaler pauses it":                  {0, 2, "", `{"kind":"Scale","phase":"Scaling","paused":true}`, false},
+		"a Scaler pauses it":                  {0, 2, "", `{"kind":"Scale"}`, false},
+		"its sleep ended while pods end":      {0, 2, `{"kind":"Sleep","phase":"Succeeded"}`, `{"kind":"Sleep"}`, false},
 		"it sleeps":                           {0, 0, `{"kind":"Sleep","phase":"Asleep"}`, "", true},
 		"it is awake":                         {2, 2, `{"kind":"Sleep","phase":"Succeeded","message":"\"phase\":\"Planned\""}`, "", true},
 		"a user scales it to zero":            {0, 2, "", "", true},
-		"a Scaler without pause scales it":    {0, 2, "", `{"kind":"Scale","phase":"Scaling"}`, true},
-		"it was paused, and has its replicas": {2, 2, "", `{"kind":"Scale","phase":"Scaling","paused":true}`, true},
+		"it was paused, and has its replicas": {2, 2, "", `{"kind":"Scale"}`, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := kit.WorldSet("web", 0, "64Mi", "data")
 			set.Name, set.GenerateName, set.Labels = "", "web-", nil // no function sees it
-			set.Annotations = map[string]string{api.SleepAnnotation: row.sleep, api.ScaleAnnotation: row.scale}
+			set.Annotations = map[string]string{api.SleepAnnotation: row.sleep}
+			if row.stop != "" {
+				set.Annotations[api.StopAnnotation] = row.stop
+			}
 			sets := w.Kube.AppsV1().StatefulSets(w.Namespace)
 			made, err := sets.Create(context.Background(), set, metav1.CreateOptions{})
 			if err != nil {

@@ -86,25 +86,29 @@ func TestPauseIsNoScaleDown(t *testing.T) {
 	}
 }
 
-// TestPauseThatDeletesClaimsIsRefused: a scale-down would delete the claims. The condition says so.
-func TestPauseThatDeletesClaimsIsRefused(t *testing.T) {
+// TestPauseRetainsClaims whatever whenScaled is. The set gets its policy back with its pods.
+func TestPauseRetainsClaims(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	set := kit.WorldSet("web", 2, "1Gi", "data")
 	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
 	s.CreateSet(set)
-	if err := s.create("web", v1alpha1.ScalerSpec{Paused: true}); err != nil {
+	if err := s.create("web", v1alpha1.ScalerSpec{}); err != nil {
 		t.Fatal(err)
 	}
-	s.until("the pause is refused", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False PauseDeletesClaims") {
-			return got
-		}
-		return ""
-	})
-	if n := statefulset.Replicas(s.Set("web")); n != 2 {
-		t.Errorf("the set has %d replicas", n)
+	s.untilStage(v1alpha1.StageIdle, 2)
+	claims := s.ClaimUIDs()
+	s.pause(true)
+	s.untilStage(v1alpha1.StageIdle, 0)
+	if policy := statefulset.WhenScaled(s.Set("web")); policy != statefulset.Retain {
+		t.Errorf("whenScaled is %s during the pause", policy)
+	}
+	s.pause(false)
+	s.untilStage(v1alpha1.StageIdle, 2)
+	s.untilPolicyIsBack()
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
 	}
 }
 
@@ -133,8 +137,8 @@ func TestSleepRunsHooks(t *testing.T) {
 	}
 	s.hooks.hold(false)
 	s.UntilSleep(s.drive, "web", api.Asleep)
-	if !s.get("web").Spec.Paused {
-		t.Error("the Scaler is not paused")
+	if s.get("web").Spec.Paused {
+		t.Error("the sleep has paused the Scaler")
 	}
 	sendSetEvent(t, s.World, s.drive, events.Wake, "web")
 	s.UntilSleep(s.drive, "web", api.Succeeded)
@@ -142,13 +146,10 @@ func TestSleepRunsHooks(t *testing.T) {
 	if after := s.ClaimUIDs(); after != claims {
 		t.Errorf("claims %s, were %s", after, claims)
 	}
-	if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType ||
-		s.get("web").Spec.Paused {
-		t.Errorf("whenScaled %s, paused %t", policy, s.get("web").Spec.Paused)
-	}
+	s.untilPolicyIsBack()
 }
 
-// TestSetCreatedAgainDuringSleepRuns: the new set has no sleep, so nothing would wake it. scale-hooks ends the pause of its Scaler.
+// TestSetCreatedAgainDuringSleepRuns: the new set has no sleep, so nothing holds it at zero.
 func TestSetCreatedAgainDuringSleepRuns(t *testing.T) {
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
@@ -163,16 +164,13 @@ func TestSetCreatedAgainDuringSleepRuns(t *testing.T) {
 	claims := s.ClaimUIDs()
 	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
 	s.UntilSleep(s.drive, "web", api.Asleep)
-	if !s.get("web").Spec.Paused {
-		t.Fatal("the Scaler is not paused")
-	}
 	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(s.T.Context(), "web", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	s.CreateSet(again)
-	scaler := s.untilStage(v1alpha1.StageIdle, 2)
-	if after := s.ClaimUIDs(); scaler.Spec.Paused || after != claims {
-		t.Errorf("paused %t, claims %s, were %s", scaler.Spec.Paused, after, claims)
+	s.untilStage(v1alpha1.StageIdle, 2)
+	if after := s.ClaimUIDs(); after != claims {
+		t.Errorf("claims %s, were %s", after, claims)
 	}
 }
 
@@ -201,9 +199,21 @@ func TestWakeDuringHook(t *testing.T) {
 	if after := s.ClaimUIDs(); after != claims {
 		t.Errorf("claims %s, were %s", after, claims)
 	}
-	if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
-		t.Errorf("whenScaled %s", policy)
-	}
+	s.untilPolicyIsBack()
+}
+
+// untilPolicyIsBack waits until scale-hooks has given the set its retention policy Delete back, and removed the stop.
+func (s scalers) untilPolicyIsBack() {
+	s.T.Helper()
+	s.Eventually("the set has its policy back", func() string {
+		if err := s.drive.Tick(s.T.Context()); err != nil {
+			return err.Error()
+		}
+		if policy := statefulset.WhenScaled(s.Set("web")); policy != appsv1.DeletePersistentVolumeClaimRetentionPolicyType {
+			return string(policy)
+		}
+		return s.Set("web").Annotations[api.StopAnnotation]
+	})
 }
 
 // TestPostHookIsCleanup: the scaling ends when cleanup-pod has deleted the claims of the removed members.

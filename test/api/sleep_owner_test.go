@@ -167,7 +167,7 @@ func TestOwnerThatRestoresReplicas(t *testing.T) {
 			drive, came := w.Drive(nil), 0
 			w.Eventually("the sleep has the expected phase", func() string {
 				set := w.Set("web")
-				if sleep := w.Sleep("web"); sleep != nil && sleep.ScaledToZeroAt != nil && *set.Spec.Replicas == 0 && came < row.times {
+				if sleep := w.Sleep("web"); api.LoadStop(set).Of(sleep) && *set.Spec.Replicas == 0 && came < row.times {
 					came++
 					w.Scale("web", 3)
 				}
@@ -182,9 +182,13 @@ func TestOwnerThatRestoresReplicas(t *testing.T) {
 			})
 			sleep := w.Sleep("web")
 			if row.want == api.Asleep {
-				if sleep.Step != api.StoppedAgain || sleep.Replicas != 3 {
-					t.Errorf("step %q, %d replicas", sleep.Step, sleep.Replicas)
-				}
+				w.Eventually("the set is stopped once more", func() string {
+					ticks(t, drive, 1)
+					if stop := api.LoadStop(w.Set("web")); !stop.Pending() || !stop.Again || stop.Replicas != 3 || *w.Set("web").Spec.Replicas > 0 {
+						return w.Set("web").Annotations[api.StopAnnotation]
+					}
+					return ""
+				})
 			} else {
 				if sleep.Reason != api.StartedByOthers || !strings.Contains(sleep.Message, "field manager") {
 					t.Errorf("%s: %s", sleep.Reason, sleep.Message)
@@ -221,10 +225,11 @@ func TestOwnedSetScaledUpByUserIsAwake(t *testing.T) {
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	drive := w.Drive(nil)
-	sleep := w.UntilSleep(drive, "web", api.Asleep)
-	long := metav1.NewTime(sleep.ScaledToZeroAt.Add(-5 * time.Minute))
-	sleep.ScaledToZeroAt = &long
-	w.Annotate("web", map[string]string{api.SleepAnnotation: sleep.Encode()})
+	w.UntilSleep(drive, "web", api.Asleep)
+	stop := api.LoadStop(w.Set("web"))
+	long := metav1.NewTime(stop.StoppedAt.Add(-5 * time.Minute))
+	stop.StoppedAt = &long
+	w.Annotate("web", map[string]string{api.StopAnnotation: stop.Encode()})
 	w.Scale("web", 2)
 	if sleep := w.UntilSleep(drive, "web", api.Succeeded); sleep.Reason != api.StartedByOthers || sleep.Starts != 1 {
 		t.Errorf("%d starts, %s: %s", sleep.Starts, sleep.Reason, sleep.Message)
@@ -396,7 +401,7 @@ func TestDeniedScalingEndsSleep(t *testing.T) {
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	w.DenyScalingToZero("web")
-	w.Expect(http.StatusUnprocessableEntity, api.IdleTimeout, "a policy denies zero replicas")
+	w.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "a policy denies zero replicas")
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Failed)
 	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "denied by a test") {

@@ -106,7 +106,7 @@ var laws = []law{
 	{
 		of:      "shared/plan",
 		why:     "a plan is data",
-		own:     []string{"shared/api"},
+		own:     []string{"shared/api", "shared/fault"},
 		others:  []string{kubeAPI, machinery},
 		never:   []string{"context", "net", "os", "math/rand"},
 		nowhere: []string{clientGo},

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
@@ -122,11 +123,14 @@ func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 
 // unsettled returns a difference between the Scaler, its status, the record and the set, or an empty string.
 func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Scale) string {
-	status, live := scaler.Status, *set.Spec.Replicas
+	status, live, wanted := scaler.Status, *set.Spec.Replicas, ptr.Deref(scaler.Spec.Replicas, -1)
+	if scaler.Spec.Paused && wanted >= 0 {
+		wanted = 0
+	}
 	switch {
 	case record == nil || record.Phase != api.Succeeded:
 		return fmt.Sprintf("the record is %+v", record)
-	case scaler.Wanted() == nil || live != *scaler.Wanted() || record.Target != live:
+	case live != wanted || record.Target != live:
 		return fmt.Sprintf("the set has %d members, the record says %d, the Scaler %v", live, record.Target, scaler.Spec.Replicas)
 	case set.Status.ReadyReplicas != live || set.Status.Replicas != live:
 		return fmt.Sprintf("%d of %d members are ready", set.Status.ReadyReplicas, live)

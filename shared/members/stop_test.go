@@ -1,0 +1,297 @@
+package members
+
+import (
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/test/kit/build"
+)
+
+const (
+	retry   = 10 * time.Minute
+	deletes = appsv1.DeletePersistentVolumeClaimRetentionPolicyType
+)
+
+// standing returns web with so many replicas. All its pods run.
+func standing(replicas int32, options ...build.Option) *appsv1.StatefulSet {
+	return build.Set("web", append([]build.Option{build.Template("data", "1Gi", "fixed"), build.Replicas(replicas)}, options...)...)
+}
+
+func sleeps(phase api.Phase, options ...func(*api.Sleep)) build.Option {
+	return build.WithSleep(build.Sleep(phase, options...))
+}
+
+func withStop(options ...func(*api.Stop)) build.Option { return build.WithStop(build.Stop(options...)) }
+
+// The parts of a situation.
+var (
+	paused    = build.StoppedByScaler(build.ID)
+	again     = func(s *api.Stop) { s.Again = true }
+	ofAnother = func(s *api.Stop) { s.Operation = "0123456789ab" }
+	former    = build.FormerWhenScaled(deletes)
+	operator  = build.ControlledBy("Database", "main")
+	aborted   = build.Annotation(api.AbortAnnotation, "")
+	optedOut  = build.Label(api.ManagedLabel, "")
+	garbage   = build.Annotation(api.SleepAnnotation, "{")
+	scaler    = scaled(api.Succeeded, 3, "")
+	pausing   = scaled(api.Succeeded, 0, `,"paused":true`)
+	ended     = build.SleepEnded(api.Awake, time.Minute)
+	wokenUp   = func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now) }
+	waits     = build.Step(api.AwaitsDependency)
+	forOwner  = build.Step(api.StartedForOwner)
+	startedBy = build.StartedFor(time.Second)
+)
+
+// refusedAgo is a Stop whose count the API server rejected so long ago.
+func refusedAgo(long time.Duration) func(*api.Stop) {
+	return func(s *api.Stop) { s.Refused, s.RefusedAt = "a quota", operation.Moment(build.Now.Add(-long)) }
+}
+
+// withPods gives the status of a set with so many pods.
+func withPods(pods int32) build.Option { return build.ReplicaCounts(pods, pods) }
+
+// TestNextStopStep is the table of a stop. A row about a step that is not taken has a twin in which it is.
+// Invariants: I1.
+func TestNextStopStep(t *testing.T) {
+	for name, row := range map[string]struct {
+		set  *appsv1.StatefulSet
+		want StopStep
+	}{
+		"a set without a sleep":                    {standing(3), NoStep},
+		"a set without a sleep, at zero":           {standing(0), NoStep},
+		"a sleep that has not been begun":          {standing(3, sleeps(api.Planned)), NoStep},
+		"a sleep begins":                           {standing(3, sleeps(api.Stopping)), StopPods},
+		"a sleep begins at zero":                   {standing(0, sleeps(api.Stopping)), NoStep},
+		"a sleep that has not been begun, at zero": {standing(0, sleeps(api.Planned)), NoStep},
+		"a sleep begins, and its operator stops the pods": {
+			standing(3, sleeps(api.Stopping, build.OwnerStops())), NoStep,
+		},
+		"a sleep begins, and a user aborts it":         {standing(3, sleeps(api.Stopping), aborted), NoStep},
+		"a sleep begins, and the set has opted out":    {standing(3, sleeps(api.Stopping), optedOut), NoStep},
+		"a sleep begins, and the set is being deleted": {standing(3, sleeps(api.Stopping), build.Deleting()), NoStep},
+		"a sleep begins after one whose Stop has not ended": {
+			standing(3, sleeps(api.Stopping), withStop(ofAnother, startedBy)), StopPods,
+		},
+		"a sleep begins during the pause of a deleted Scaler": {
+			standing(3, sleeps(api.Stopping), withStop(paused)), StopPods,
+		},
+		"a sleep begins, and its Stop exists": {
+			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Hour))), NoStep,
+		},
+		"the API server has rejected the stop": {
+			standing(3, sleeps(api.Stopping), withStop(build.NotStopped(), build.RefusedBy("a quota"))), NoStep,
+		},
+		"the sleep cannot be read, with pods":                  {standing(3, garbage), NoStep},
+		"the sleep cannot be read, at zero":                    {standing(0, garbage, withStop()), NoStep},
+		"the sleep is lost, at zero":                           {standing(0, withStop()), StartPods},
+		"another client has scaled a sleeping set up":          {standing(3, sleeps(api.Asleep)), NoStep},
+		"another client has scaled a stopped, sleeping set up": {standing(3, sleeps(api.Asleep), withStop()), NoStep},
+
+		"an operator is late": {
+			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(59*time.Second)), operator), StopPods,
+		},
+		"an operator is late, when the pods were gone": {
+			standing(3, sleeps(api.Asleep), withStop(build.StoppedFor(59*time.Second)), operator), StopPods,
+		},
+		"an operator is late for a waking set that waits": {
+			standing(3, sleeps(api.Waking, waits), withStop(build.StoppedFor(59*time.Second)), operator), StopPods,
+		},
+		"an operator scales up after a minute": {
+			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Minute)), operator), NoStep,
+		},
+		"an operator is late, and the API server rejects the second stop": {standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second),
+			build.RefusedBy("a quota")), operator), NoStep},
+		"an operator is late a second time": {
+			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second), again), operator), NoStep,
+		},
+		"a set without an operator is scaled up at once": {
+			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second))), NoStep,
+		},
+		"a set with a Scaler is scaled up at once": {
+			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second)), operator, scaler), NoStep,
+		},
+		"an operator is late, and the Stop is that of its Scaler": {
+			standing(3, sleeps(api.Asleep), withStop(paused, build.StoppedFor(time.Second)), operator), NoStep,
+		},
+		"an operator scales up when the pods were asked back": {
+			standing(3, sleeps(api.Asleep), withStop(build.StoppedFor(time.Second), startedBy), operator), NoStep,
+		},
+
+		"the pods end":   {standing(0, sleeps(api.Stopping), withStop(), withPods(2)), NoStep},
+		"the set sleeps": {standing(0, sleeps(api.Asleep), withStop()), NoStep},
+		"the set sleeps, and its Stop is that of a pause": {standing(0, sleeps(api.Asleep), withStop(paused)), NoStep},
+		"a waking set waits":                              {standing(0, sleeps(api.Waking, wokenUp, waits), withStop()), NoStep},
+		"an asleep set without a Stop":                    {standing(0, sleeps(api.Asleep)), NoStep},
+
+		"a set wakes": {standing(0, sleeps(api.Waking, wokenUp), withStop()), StartPods},
+		"a set wakes, and is being deleted": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(), build.Deleting()), NoStep,
+		},
+		"a set wakes, and has opted out": {standing(0, sleeps(api.Waking, wokenUp), withStop(), optedOut), StartPods},
+		"a set wakes, while its last pods end": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(), withPods(2)), StartPods,
+		},
+		"a set wakes, and another sleep has stopped it": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(ofAnother)), StartPods,
+		},
+		"a set wakes without a Stop": {standing(0, sleeps(api.Waking, wokenUp)), NoStep},
+		"a set wakes, and its pods were asked back": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(startedBy)), NoStep,
+		},
+		"a set wakes, and another client started it": {standing(2, sleeps(api.Waking, wokenUp), withStop()), NoStep},
+		"the sleep has ended, at zero":               {standing(0, sleeps(api.Succeeded, ended), withStop()), StartPods},
+		"the sleep has failed, at zero":              {standing(0, sleeps(api.Failed, ended), withStop()), StartPods},
+		"a user scales to zero after the wake-up": {
+			standing(0, sleeps(api.Succeeded, ended), withStop(startedBy)), EndStop,
+		},
+		"a refused start, within the time until a retry": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(refusedAgo(retry-time.Second))), NoStep,
+		},
+		"a refused start, after that time": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(refusedAgo(retry))), StartPods,
+		},
+		"a refused start, and the sleep is lost":        {standing(0, withStop(refusedAgo(retry-time.Second))), NoStep},
+		"a refused start, later, and the sleep is lost": {standing(0, withStop(refusedAgo(retry))), StartPods},
+
+		"a wake-up of a set at zero": {standing(0, sleeps(api.Waking)), StartPods},
+		"a wake-up of a set at zero was carried out": {
+			standing(0, sleeps(api.Waking), withStop(build.NotStopped(), startedBy)), NoStep,
+		},
+		"a wake-up of a set at zero was rejected just now": {
+			standing(0, sleeps(api.Waking), withStop(build.NotStopped(), refusedAgo(time.Second))), NoStep,
+		},
+		"a wake-up of a set at zero, for its operator": {standing(0, sleeps(api.Waking, build.OwnerStops())), NoStep},
+		"a wake-up of a set whose Scaler was deleted while paused": {
+			standing(0, sleeps(api.Waking), withStop(paused)), StartPods,
+		},
+		"an operator has to start its set": {standing(0, sleeps(api.Waking, wokenUp, build.OwnerStops())), NoStep},
+		"Drydock starts a set for its operator": {
+			standing(0, sleeps(api.Waking, wokenUp, forOwner, build.OwnerStops())), StartPods,
+		},
+		"Drydock has started a set for its operator": {standing(0, sleeps(api.Waking, wokenUp, forOwner, build.OwnerStops()),
+			withStop(build.NotStopped(), startedBy)), NoStep},
+
+		"a paused Scaler holds the set":   {standing(0, withStop(paused)), NoStep},
+		"its Stop was written by a sleep": {standing(0, withStop()), StartPods},
+		"a paused Scaler holds the set after its sleep": {
+			standing(0, sleeps(api.Succeeded, ended), withStop(paused)), NoStep,
+		},
+		"a paused Scaler holds the set, which is woken": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(paused)), NoStep,
+		},
+		"another client has scaled up a set that a Scaler pauses": {standing(2, withStop(paused), pausing), NoStep},
+		"the Scaler has taken over the count of another client":   {standing(2, withStop(paused), scaler), EndStop},
+		"another client has scaled up a set of a pause":           {standing(2, withStop(paused)), EndStop},
+		"the Scaler was paused, and wants zero pods then":         {standing(0, withStop(paused, startedBy)), EndStop},
+
+		"a resize has created a stopped set again":  {recreated(0, sleepOfFormer, withStop()), RenewStop},
+		"a resize has created a running set again":  {recreated(3, withStop(startedBy)), RenewStop},
+		"a set with the same name is created again": {standing(0, withStop(), build.UID("uid-new")), NoStep},
+		"a set with the same name is created again, and runs": {
+			standing(3, withStop(startedBy), build.UID("uid-new")), NoStep,
+		},
+
+		"a user writes another policy during a stop": {
+			standing(0, sleeps(api.Asleep), withStop(former), build.WhenScaled(deletes)), DropPolicy,
+		},
+		"no user writes another policy during a stop": {standing(0, sleeps(api.Asleep), withStop(former)), NoStep},
+		"a user writes another policy, and nothing is kept": {
+			standing(0, sleeps(api.Asleep), withStop(), build.WhenScaled(deletes)), NoStep,
+		},
+		"a user writes another policy after the wake-up": {
+			standing(3, withStop(former, startedBy), build.WhenScaled(deletes)), DropPolicy,
+		},
+		"a user writes another policy while an operator comes": {
+			standing(3, sleeps(api.Stopping), withStop(former), operator, build.WhenScaled(deletes)), DropPolicy,
+		},
+
+		"the pods run again": {standing(3, sleeps(api.Succeeded, ended), withStop(startedBy)), EndStop},
+		"the pods were asked back, and the sleep goes on": {
+			standing(3, sleeps(api.Waking, wokenUp), withStop(startedBy)), NoStep,
+		},
+		"the pods were asked back, and another sleep goes on": {
+			standing(3, sleeps(api.Waking, wokenUp), withStop(ofAnother, startedBy)), EndStop,
+		},
+		"the pods were asked back, and the sleep is lost": {standing(3, withStop(startedBy)), EndStop},
+		"another client started the set, and the sleep is over": {
+			standing(3, sleeps(api.Succeeded, ended), withStop()), EndStop,
+		},
+		"the start was not needed, and the sleep is over": {
+			standing(3, sleeps(api.Failed, ended), withStop(build.NotStopped(), build.RefusedBy("a quota"))), EndStop,
+		},
+		"a policy is restored": {standing(3, withStop(former, startedBy)), EndStop},
+		"a policy is restored when more pods than wanted end": {
+			standing(1, withStop(former, startedBy), withPods(3)), NoStep,
+		},
+		"no policy is restored, and more pods than wanted end": {
+			standing(1, withStop(startedBy), withPods(3)), EndStop,
+		},
+		"a policy is restored at zero":           {standing(0, withStop(former, startedBy)), EndStop},
+		"a policy is restored when all pods end": {standing(0, withStop(former, startedBy), withPods(3)), NoStep},
+		"a policy is restored at a zero that nobody has counted": {
+			standing(0, withStop(former, startedBy), build.NotObserved()), NoStep,
+		},
+		"no policy is restored, and all pods end": {standing(0, withStop(startedBy), withPods(3)), EndStop},
+	} {
+		if got := NextStopStep(row.set, build.Now, retry); got != row.want {
+			t.Errorf("%s: step %d, want %d", name, got, row.want)
+		}
+	}
+}
+
+// TestOrdersStart: the sleep of a set that waits for another one orders nothing yet.
+func TestOrdersStart(t *testing.T) {
+	for orders, sleep := range map[bool]*api.Sleep{true: build.Sleep(api.Waking), false: build.Sleep(api.Waking, waits)} {
+		if got := OrdersStart(sleep, nil); got != orders {
+			t.Errorf("step %q: %t", sleep.Step, got)
+		}
+	}
+}
+
+// recreated returns the set that a resize has created again under another UID.
+func recreated(replicas int32, options ...build.Option) *appsv1.StatefulSet {
+	resize := build.Operation(api.Succeeded, build.ReplacesSet, build.DerivedID)
+	resize.Set.UID = "uid-new"
+	return standing(replicas, append(options, build.Status(resize), build.UID("uid-new"))...)
+}
+
+var sleepOfFormer = sleeps(api.Succeeded, ended)
+
+// TestUnreadableStopStopsAndStartsNothing: the pods of a set whose Stop cannot be read come back with its record.
+func TestUnreadableStopStopsAndStartsNothing(t *testing.T) {
+	for name, replicas := range map[string]int32{"at zero": 0, "with pods": 3} {
+		if step := NextStopStep(standing(replicas, build.Annotation(api.StopAnnotation, "{")), build.Now, retry); step != NoStep {
+			t.Errorf("%s: step %d", name, step)
+		}
+	}
+}
+
+// TestHoldingSleep: the sleep holds the set from the decision to stop until the set may start.
+func TestHoldingSleep(t *testing.T) {
+	for name, row := range map[string]struct {
+		options []build.Option
+		holds   bool
+	}{
+		"no sleep":                           {nil, false},
+		"it is planned":                      {[]build.Option{sleeps(api.Planned)}, false},
+		"it is refused":                      {[]build.Option{sleeps(api.Refused)}, false},
+		"it stops":                           {[]build.Option{sleeps(api.Stopping)}, true},
+		"it is asleep":                       {[]build.Option{sleeps(api.Asleep)}, true},
+		"it wakes":                           {[]build.Option{sleeps(api.Waking, wokenUp)}, false},
+		"it wakes when its dependency is up": {[]build.Option{sleeps(api.Waking, wokenUp, waits)}, true},
+		"it is planned, with a step of a wake-up": {[]build.Option{sleeps(api.Planned, waits)}, false},
+		"it has ended":                      {[]build.Option{sleeps(api.Succeeded, ended)}, false},
+		"its operator stops the pods":       {[]build.Option{sleeps(api.Stopping, build.OwnerStops())}, false},
+		"its operator has stopped the pods": {[]build.Option{sleeps(api.Asleep, build.OwnerStops())}, false},
+		"it cannot be read":                 {[]build.Option{garbage}, false},
+		"it belongs to a former set":        {[]build.Option{sleeps(api.Asleep), build.UID("uid-new")}, false},
+	} {
+		if held := HoldingSleep(standing(0, row.options...)) != nil; held != row.holds {
+			t.Errorf("%s: it holds: %t", name, held)
+		}
+	}
+}
