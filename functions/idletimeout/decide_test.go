@@ -231,9 +231,11 @@ func TestHandleAtZero(t *testing.T) {
 		"its paused Scaler was deleted":       with(two, ofScaler).withSignal(events.Wake, 0),
 		"its paused Scaler was deleted, and the set is not needed":   with(two, ofScaler),
 		"its paused Scaler was deleted, and an operator controls it": with(ofScaler, operated).withSignal(events.Wake, 0),
-		"its Scaler is paused":                                            on(scaledByPilot(web(append(bare, ofScaler)...))).withScaler(true).withSignal(events.Wake, 0),
-		"the pods of a failed wake-up have not been asked back":           with(stopped(), failed).withSignal(events.Wake, 0),
-		"the pods of a failed wake-up were asked back, and it is at zero": with(stopped(build.StartedFor(time.Second)), failed).withSignal(events.Wake, 0),
+		"its Scaler is paused": on(scaledByPilot(web(append(bare, ofScaler)...))).withScaler(true).withSignal(
+			events.Wake, 0),
+		"the pods of a failed wake-up have not been asked back": with(stopped(), failed).withSignal(events.Wake, 0),
+		"the pods of a failed wake-up were asked back, and it is at zero": with(stopped(build.StartedFor(time.Second)), failed).withSignal(
+			events.Wake, 0),
 	})
 	t.Run("a set with its own timeout wakes too", func(t *testing.T) {
 		// The first step may store the use. The second step wakes the set.
@@ -381,5 +383,26 @@ func TestRequestedSleepOfGroupStays(t *testing.T) {
 	p = Decide(in)
 	if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
 		t.Errorf("the requested sleep wakes again: %s: %s", p, build.Words(s))
+	}
+}
+
+// TestStartedMembersAreKeptNoLonger: cleanup-pod keeps the claims of members that an operator has not started after a sleep. It may forget
+// them when all have been started, unless the operator may stop them again for a sibling.
+func TestStartedMembersAreKeptNoLonger(t *testing.T) {
+	operated, keeps := build.ControlledBy("Database", "main"), func(s *api.Sleep) { s.KeepMembers = 3 }
+	late := sleep(api.Failed, build.OwnerStops(), build.SleepEnded(api.NotReady, time.Hour), build.ReadyFor(time.Hour), keeps)
+	used, sibling := build.LastActivity(0), member("db", shop, operated, zero, sleep(api.Asleep, build.OwnerStops()))
+	for name, row := range map[string]struct {
+		in   Input
+		want bool
+	}{
+		"all have been started":                       {on(web(operated, used, late)), true},
+		"one is missing":                              {on(web(operated, used, late, build.Replicas(2))), false},
+		"all have been started, and a sibling sleeps": {on(web(shop, operated, late), sibling), false},
+	} {
+		next := build.StoredSleep(Decide(row.in))
+		if forgets := next != nil && !next.Active() && next.KeepMembers == 0; forgets != row.want {
+			t.Errorf("%s: %s", name, Decide(row.in))
+		}
 	}
 }

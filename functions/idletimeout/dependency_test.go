@@ -49,7 +49,8 @@ func TestSetDoesNotWaitForeverForDependency(t *testing.T) {
 	for name, sets := range map[string][]*appsv1.StatefulSet{
 		"the dependency becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...), member("db", asleep...)},
 		"the user paused the dependency": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
-			member("db", shop, zero, build.Paused(), stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))},
+			member("db", shop, zero, build.Paused(), stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour),
+				build.SleepCause(idle.RequestPaused)))},
 		"another client scaled the dependency to zero": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
 			member("db", shop, zero)},
 		"the dependency never becomes ready": {web(group(asleep, build.DependsOn("db"), build.LastActivity(0))...),
@@ -112,7 +113,8 @@ func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
 // docs/sleep.md: no set waits for a set that stays at zero.
 func TestDeletedDependencyDelaysNoWakeUp(t *testing.T) {
 	asleep := sleep(api.Asleep, build.AsleepFor(time.Hour))
-	in := on(web(shop, zero, build.DependsOn("db"), stopped(), asleep, build.LastActivity(0)), member("db", shop, zero, stopped(), asleep, build.Deleting()))
+	in := on(web(shop, zero, build.DependsOn("db"), stopped(), asleep, build.LastActivity(0)),
+		member("db", shop, zero, stopped(), asleep, build.Deleting()))
 	if p := Decide(in); build.StoredSleep(p) == nil || build.StoredSleep(p).Reason == api.DependencyFirst {
 		t.Errorf("web waits for a set that nothing starts, for DRYDOCK_READY_TIMEOUT: %s", p)
 	}

@@ -34,8 +34,9 @@ func TestInvalidAnnotations(t *testing.T) {
 		"a resize comes first":                                           on(web(soon, build.Status(build.Operation(api.Moving)))),
 		"the set is not opted in: nothing is reported":                   on(web(soon, optOut)),
 		"a paused set with a mistake stays awake":                        on(web(soon, build.Paused(), said())),
-		"the mistake is made during a sleep: the set wakes":              on(web(soon, zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour)))),
-		"the record of the sleep is unreadable":                          on(web(build.Annotation(api.SleepAnnotation, "{"))),
+		"the mistake is made during a sleep: the set wakes": on(web(soon, zero, stopped(), sleep(api.Asleep,
+			build.AsleepFor(time.Hour)))),
+		"the record of the sleep is unreadable": on(web(build.Annotation(api.SleepAnnotation, "{"))),
 		"the record of another member is unreadable: only its own event reports it": on(
 			web(), member("db", build.Annotation(api.SleepAnnotation, "{"))),
 		"the record is unreadable, and the set is not opted in": on(web(optOut, build.Annotation(api.SleepAnnotation, "{}"))),
@@ -164,8 +165,8 @@ func TestReadinessKeepsRefusalOfSleep(t *testing.T) {
 	}
 }
 
-// TestRecordThatKeepsMembersIsRenewed: a resize has created the set again, while an operator has not started all members. Only the record of
-// the resize proves that the sleep is one of this set, and the next request replaces it as soon as the resize ends.
+// TestRecordThatKeepsMembersIsRenewed: a resize has created the set again, while an operator has not started all members. Only the record
+// of the resize proves that the sleep is one of this set, and the next request replaces it as soon as the resize ends.
 func TestRecordThatKeepsMembersIsRenewed(t *testing.T) {
 	resized := func(phase api.Phase) build.Option {
 		return build.Status(build.Operation(phase, build.Due(time.Minute), func(r *api.Resize) {

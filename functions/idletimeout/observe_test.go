@@ -46,23 +46,28 @@ func TestReadErrorIsRetried(t *testing.T) {
 
 // TestScalerOfRecordIsRead: only the Scaler that scales the set counts. A set whose Scaler is gone is scaled like a set without one.
 func TestScalerOfRecordIsRead(t *testing.T) {
-	pilot := func(change func(*v1alpha1.Scaler)) *v1alpha1.Scaler {
+	pilot := func(changes ...func(*v1alpha1.Scaler)) []metav1.Object {
 		scaler := &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "pilot", UID: "uid-pilot"},
 			Spec: v1alpha1.ScalerSpec{Target: "web"}}
-		change(scaler)
-		return scaler
+		for _, change := range changes {
+			change(scaler)
+		}
+		return []metav1.Object{scaler}
 	}
+	another := func(s *v1alpha1.Scaler) { s.UID = "uid-2" }
+	deleting := func(s *v1alpha1.Scaler) { s.DeletionTimestamp = &metav1.Time{Time: build.Now} }
+	ofAnother := func(s *v1alpha1.Scaler) { s.Spec.Target = "db" }
 	for name, row := range map[string]struct {
 		set     *appsv1.StatefulSet
 		scalers []metav1.Object
 		want    bool
 	}{
-		"its Scaler":                      {scaledByPilot(web()), []metav1.Object{pilot(func(*v1alpha1.Scaler) {})}, true},
+		"its Scaler":                      {scaledByPilot(web()), pilot(), true},
 		"its Scaler is gone":              {scaledByPilot(web()), nil, false},
-		"its Scaler was created again":    {scaledByPilot(web()), []metav1.Object{pilot(func(s *v1alpha1.Scaler) { s.UID = "uid-2" })}, false},
-		"its Scaler is being deleted":     {scaledByPilot(web()), []metav1.Object{pilot(func(s *v1alpha1.Scaler) { s.DeletionTimestamp = &metav1.Time{Time: build.Now} })}, false},
-		"its Scaler scales another set":   {scaledByPilot(web()), []metav1.Object{pilot(func(s *v1alpha1.Scaler) { s.Spec.Target = "db" })}, false},
-		"scale-hooks has not recorded it": {web(), []metav1.Object{pilot(func(*v1alpha1.Scaler) {})}, false},
+		"its Scaler was created again":    {scaledByPilot(web()), pilot(another), false},
+		"its Scaler is being deleted":     {scaledByPilot(web()), pilot(deleting), false},
+		"its Scaler scales another set":   {scaledByPilot(web()), pilot(ofAnother), false},
+		"scale-hooks has not recorded it": {web(), pilot(), false},
 	} {
 		in, err := newCluster(t, append(row.scalers, row.set)...).function(build.SleepSettings()).observe(t.Context(),
 			events.Ref{Namespace: build.Namespace, Name: "web"}, Signal{}, map[string]ProbeResult{})

@@ -135,7 +135,8 @@ func TestWakeUpAtZeroWithScaler(t *testing.T) {
 		"a user has paused it":                         {func(s *v1alpha1.Scaler) { s.Spec.Paused = true }, nil, api.Succeeded, api.SetPaused},
 		"it requests no pods":                          {requests(0), nil, api.Succeeded, api.AtZeroAlready},
 		"it requests one pod":                          {requests(1), nil, "", api.WaitingForReady},
-		"the API server has rejected its count":        {none, []build.Option{stopped(build.RefusedBy("quota exceeded"))}, api.Waking, api.StartRefused},
+		"the API server has rejected its count": {none, []build.Option{stopped(build.RefusedBy("quota exceeded"))}, api.Waking,
+			api.StartRefused},
 	} {
 		in := on(build.With(wakingByScaler(func(*api.Scale) {}), row.options...)).withScaler(false)
 		row.scaler(in.Scalers["web"])

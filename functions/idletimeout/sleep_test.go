@@ -32,8 +32,8 @@ func replicasWrittenBy(manager string) build.Option {
 	})
 }
 
-// simulation applies the decisions of idle-timeout and scale-hooks to the sets, as the API server would. The StatefulSet controller finishes
-// its work before the next decision. A set with the label "broken" never becomes ready.
+// simulation applies the decisions of idle-timeout and scale-hooks to the sets, as the API server would. The StatefulSet controller
+// finishes its work before the next decision. A set with the label "broken" never becomes ready.
 type simulation struct {
 	t    *testing.T
 	now  time.Time
@@ -163,7 +163,8 @@ func TestPlannedSleepWaitsForPauseOwner(t *testing.T) {
 
 func TestAsleep(t *testing.T) {
 	asleep := func(options ...build.Option) Input {
-		return on(web(append([]build.Option{zero, stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour))}, options...)...))
+		asleep := []build.Option{zero, stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour))}
+		return on(web(append(asleep, options...)...))
 	}
 	check(t, map[string]Input{
 		"the set is not needed":         asleep(),
@@ -172,7 +173,7 @@ func TestAsleep(t *testing.T) {
 		"a keep-warm window opens":      asleep(build.Annotation(api.KeepWarmAnnotation, "Sun 12:00-13:00")),
 		"awake-until is in the future":  asleep(build.AwakeFor(time.Minute)),
 		"the timeout was removed":       asleep(without(api.IdleTimeoutAnnotation)),
-		"the set is no longer paused":   on(web(zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused)))),
+		"the set is no longer paused":   asleep(sleep(api.Asleep, build.AsleepFor(time.Hour), build.SleepCause(idle.RequestPaused))),
 		"the user aborts the sleep":     asleep(abort),
 		"the set is no longer opted in": asleep(optOut),
 		"the operator stopped the set and has to start it": on(
@@ -259,22 +260,23 @@ func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
 	}
 }
 
-// TestZeroOfOtherClusterIsRespected: a group has two custom resources of one kind, with the sets db and web. The operator has stopped db.
-// Before Drydock has touched the resource of web, the user scales that to zero. Then a visit ends the sleep of the group. web was not
-// stopped for a sleep, so it must stay at zero (AtZeroAlready).
+// TestZeroOfOtherClusterIsRespected: the operator has stopped db, whose group has a set web. Before Drydock has written that it stops web,
+// too, a visit ends the sleep of the group, and web is at zero. Its operator has stopped it only if the custom resource is the same.
+// Otherwise its user has scaled it to zero.
 func TestZeroOfOtherClusterIsRespected(t *testing.T) {
-	group := build.Label(api.GroupLabel, "shop")
-	dbSleep := build.Sleep(api.Stopping, build.OwnerStops(), build.SleepDue(time.Minute),
-		func(s *api.Sleep) { s.Set = api.SetRef{Name: "db", UID: "uid-db"} })
-	db := build.Set("db", group, build.UID("uid-db"), build.Replicas(1), build.ReplicaCounts(1, 1),
-		build.ControlledBy("PerconaXtraDBCluster", "one"),
-		build.IdleTimeout("1h"), build.Annotation(api.SleepAnnotation, dbSleep.Encode()), build.LastActivity(0))
-	set := build.Set("web", group, build.Replicas(0), build.ReplicaCounts(0, 0), build.ControlledBy("PerconaXtraDBCluster", "two"),
-		build.IdleTimeout("1h"), build.LastActivity(9*time.Hour), build.WithSleep(build.Sleep(api.Planned, build.SleepDue(time.Minute))))
-	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
-	s.step("web")
-	if web := s.sets[1]; s.sleepOf("web").Reason != api.AtZeroAlready || statefulset.Replicas(web) != 0 {
-		t.Errorf("web has %d replicas, %s:\n%s", statefulset.Replicas(web), build.Words(s.sleepOf("web")), strings.Join(s.log, "\n"))
+	operators := func(name, cluster string, options ...build.Option) *appsv1.StatefulSet {
+		return member(name, append(options, shop, zero, build.ControlledBy("PerconaXtraDBCluster", cluster))...)
+	}
+	for cluster, wakes := range map[string]bool{"one": true, "two": false} {
+		db := operators("db", "one", build.LastActivity(0), sleep(api.Stopping, build.OwnerStops(), due))
+		s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, operators("web", cluster, sleep(api.Planned, due))}}
+		s.step("web")
+		next := s.sleepOf("web")
+		if waking := next.Phase == api.Waking && next.OwnerStops; waking != wakes || !wakes && next.Reason != api.AtZeroAlready ||
+			statefulset.Replicas(s.sets[1]) != 0 {
+			t.Errorf("cluster %s: web has %d replicas, %s:\n%s", cluster, statefulset.Replicas(s.sets[1]), build.Words(next),
+				strings.Join(s.log, "\n"))
+		}
 	}
 }
 

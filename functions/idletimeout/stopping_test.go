@@ -42,15 +42,16 @@ func TestStopping(t *testing.T) {
 		"the operator does not scale the set to zero in time":        with(sleep(api.Stopping, late, operators)),
 		"the operator scaled the set to zero, and a pod does not end in time": with(sleep(api.Stopping, late, operators), zero,
 			build.ReplicaCounts(1, 1)),
-		"pods do not end in time":                                             with(stopped(build.StoppedFor(time.Hour)), zero, build.ReplicaCounts(1, 1)),
-		"the API server rejected the stop":                                    with(refused),
-		"the API server rejected the stop of an earlier sleep":                with(stopped(build.NotStopped(), build.RefusedBy("no"), ofAnother)),
-		"the set is used before it is stopped":                                with(build.LastActivity(0)),
-		"the set is used while pods end":                                      with(half, zero, build.ReplicaCounts(2, 2), build.LastActivity(0)),
-		"the set is used while its operator stops it: the operator starts it": with(sleep(api.Stopping, due, operators), zero, build.ReplicaCounts(2, 2), build.LastActivity(0)),
-		"the user aborts the sleep":                                           with(half, zero, build.ReplicaCounts(2, 2), abort),
-		"the user aborts the sleep before the stop":                           with(abort),
-		"the set is no longer opted in":                                       with(half, zero, optOut),
+		"pods do not end in time":                 with(stopped(build.StoppedFor(time.Hour)), zero, build.ReplicaCounts(1, 1)),
+		"the API server rejected the stop":        with(refused),
+		"the API server rejected an earlier stop": with(stopped(build.NotStopped(), build.RefusedBy("no"), ofAnother)),
+		"the set is used before it is stopped":    with(build.LastActivity(0)),
+		"the set is used while pods end":          with(half, zero, build.ReplicaCounts(2, 2), build.LastActivity(0)),
+		"the set is used while its operator stops it": with(sleep(api.Stopping, due, operators), zero,
+			build.ReplicaCounts(2, 2), build.LastActivity(0)),
+		"the user aborts the sleep":                 with(half, zero, build.ReplicaCounts(2, 2), abort),
+		"the user aborts the sleep before the stop": with(abort),
+		"the set is no longer opted in":             with(half, zero, optOut),
 	})
 }
 
@@ -75,17 +76,20 @@ func TestReplicasRestoredByAnotherClient(t *testing.T) {
 	}
 	check(t, map[string]Input{
 		"an operator is late": with(owned, stopping, stop(59*time.Second)),
-		"the operator of a set that fell asleep at once is late":     with(owned, asleep(59*time.Second), stop(59*time.Second)),
-		"an operator writes a second time":                           with(owned, stopping, stop(time.Second, again), replicasWrittenBy("redis-operator")),
-		"an operator writes after a minute":                          with(owned, asleep(time.Minute), stop(time.Minute)),
-		"a user starts a set without an operator":                    with(asleep(time.Second), stop(time.Second), user),
-		"a set with an operator is started while a Scaler scales it": on(scaledByPilot(web(owned, build.Replicas(2), stopping, stop(time.Second)))).withScaler(false),
-		"a deployment tool starts the set for the third time":        with(asleep(time.Minute, build.Starts(2)), stop(time.Minute), replicasWrittenBy("argocd-controller")),
-		"a user starts a set whose pods are ending":                  with(stopping, stop(5*time.Minute), user),
-		"the operator that stopped the set starts it":                with(owned, asleep(time.Second, build.OwnerStops())),
-		"a user starts the paused set":                               with(build.Paused(), asleep(time.Hour, paused), stop(time.Hour)),
-		"a user started the paused set recently":                     with(build.Paused(), started(12*time.Minute)),
-		"a user started the paused set long ago":                     with(build.Paused(), started(13*time.Minute)),
+		"the operator of a set that fell asleep at once is late": with(owned, asleep(59*time.Second), stop(59*time.Second)),
+		"an operator writes a second time": with(owned, stopping, stop(time.Second, again),
+			replicasWrittenBy("redis-operator")),
+		"an operator writes after a minute":       with(owned, asleep(time.Minute), stop(time.Minute)),
+		"a user starts a set without an operator": with(asleep(time.Second), stop(time.Second), user),
+		"a set with an operator is started while a Scaler scales it": on(scaledByPilot(web(owned, build.Replicas(2), stopping,
+			stop(time.Second)))).withScaler(false),
+		"a deployment tool starts the set for the third time": with(asleep(time.Minute, build.Starts(2)), stop(time.Minute),
+			replicasWrittenBy("argocd-controller")),
+		"a user starts a set whose pods are ending":   with(stopping, stop(5*time.Minute), user),
+		"the operator that stopped the set starts it": with(owned, asleep(time.Second, build.OwnerStops())),
+		"a user starts the paused set":                with(build.Paused(), asleep(time.Hour, paused), stop(time.Hour)),
+		"a user started the paused set recently":      with(build.Paused(), started(12*time.Minute)),
+		"a user started the paused set long ago":      with(build.Paused(), started(13*time.Minute)),
 	})
 }
 
@@ -103,6 +107,7 @@ func TestDeadlineOfStop(t *testing.T) {
 		options []build.Option
 		fails   bool
 	}{
+		"its record has no deadline":                       {[]build.Option{sleep(api.Stopping)}, false},
 		"it is stopped at the deadline":                    {[]build.Option{sleep(api.Stopping, build.SleepDue(0))}, false},
 		"it is not stopped after the deadline":             {[]build.Option{overdue}, true},
 		"it was stopped just before the deadline":          {append(ending, overdue, stopped(build.StoppedFor(time.Minute))), false},
@@ -110,7 +115,8 @@ func TestDeadlineOfStop(t *testing.T) {
 		"its pods have no time left":                       {append(ending, overdue, stopped(build.StoppedFor(short+time.Second))), true},
 		"its pods have a long grace period":                {append(ending, overdue, grace, stopped(build.StoppedFor(long))), false},
 		"its pods have a long grace period, which is over": {append(ending, overdue, grace, stopped(build.StoppedFor(long+time.Second))), true},
-		"its operator has not stopped it":                  {[]build.Option{sleep(api.Stopping, build.OwnerStops(), build.SleepDue(-time.Second))}, true},
+		"its operator has not stopped it": {[]build.Option{sleep(api.Stopping, build.OwnerStops(),
+			build.SleepDue(-time.Second))}, true},
 	} {
 		set := web(append([]build.Option{nothing}, row.options...)...)
 		p := Decide(on(set))

@@ -106,7 +106,8 @@ func handleWakingMembers(in Input, m idle.Member) plan.Plan {
 			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})
 			return conclude(in, m, api.Failed, failure.Reason, failure.Message)
 		}
-		return conclude(in, m, api.Succeeded, endReason(sleep), endMessage(sleep))
+		reason, message := successOf(sleep)
+		return conclude(in, m, api.Succeeded, reason, message)
 	case overdue:
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
 			m.Set.Status.ReadyReplicas, replicas))
@@ -143,7 +144,7 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 func noteRefusedStart(in Input, m idle.Member) plan.Plan {
 	message := fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; the next try is %s later",
 		wantedReplicas(m.Sleep), m.Stop.Refused, in.Settings.SleepRetry)
-	if m.Sleep.Reason == api.StartRefused && m.Sleep.Message == text.Clip(message, longestMessage) {
+	if m.Sleep.Message == text.Clip(message, longestMessage) {
 		return plan.Wait(api.StartRefused, "the API server rejected its replicas")
 	}
 	next := m.Sleep.Clone()
@@ -200,20 +201,13 @@ func startForOwner(in Input, m idle.Member) plan.Plan {
 	return plan.Do(next.Reason, actions...).Then(events.WakeDecided, next.Operation)
 }
 
-// endReason returns StartedByOthers if another client woke the set, else Awake.
-func endReason(sleep *api.Sleep) api.Reason {
+// successOf returns the reason and the message of a wake-up that has succeeded. The record still says what the set waited for, or who
+// started it.
+func successOf(sleep *api.Sleep) (api.Reason, string) {
 	if sleep.Starts > 0 {
-		return api.StartedByOthers
+		return api.StartedByOthers, sleep.Message
 	}
-	return api.Awake
-}
-
-// endMessage returns why the set is awake. It leaves out why the set had to wait before it started.
-func endMessage(sleep *api.Sleep) string {
-	if sleep.Step == api.AwaitsDependency || sleep.Reason == api.StartRefused {
-		return "the set runs again"
-	}
-	return sleep.Message
+	return api.Awake, "the set runs again"
 }
 
 // conclude ends the sleep, and announces the end so that pause-owner resumes the owner. scale-hooks restores the retention policy.

@@ -32,12 +32,13 @@ func TestWaking(t *testing.T) {
 		"the user aborts a sleep that is ending":            with(nil, abort),
 		"the set is no longer opted in":                     with(nil, optOut),
 		"the set was paused while it wakes: it wakes first": with(nil, build.Paused()),
-		"another client started the set":                    with(edits{build.SleepReason(api.StartedByOthers, "kubectl gave it 3 replicas"), build.Starts(1)}),
-		"the rejection of its start is over":                with(edits{build.SleepReason(api.StartRefused, "quota exceeded")}),
-		"ready when the deadline passed":                    with(edits{late}),
-		"the set does not become ready in time":             with(edits{late}, build.ReplicaCounts(3, 2)),
-		"a failed sleep ends, and the set is ready":         with(edits{given}),
-		"a failed sleep ends, and the set is not ready":     with(edits{late, given}, build.ReplicaCounts(3, 2)),
+		"another client started the set": with(edits{build.SleepReason(api.StartedByOthers, "kubectl scaled it"),
+			build.Starts(1)}),
+		"the rejection of its start is over":            with(edits{build.SleepReason(api.StartRefused, "quota exceeded")}),
+		"ready when the deadline passed":                with(edits{late}),
+		"the set does not become ready in time":         with(edits{late}, build.ReplicaCounts(3, 2)),
+		"a failed sleep ends, and the set is ready":     with(edits{given}),
+		"a failed sleep ends, and the set is not ready": with(edits{late, given}, build.ReplicaCounts(3, 2)),
 	})
 }
 
@@ -70,7 +71,8 @@ func TestWakingAtZero(t *testing.T) {
 		"the API server has rejected its replicas for another reason":      waking(edits{noted("webhook denied")}, refused),
 		"the API server rejects its replicas for longer than its time":     waking(edits{late, noted("quota exceeded")}, refused),
 		"it began with the wake-up, and its pods have yet to be asked for": waking(edits{withoutStop}),
-		"it began with the wake-up, and is at zero again":                  waking(edits{withoutStop}, stopped(build.NotStopped(), build.StartedFor(30*time.Second))),
+		"it began with the wake-up, and is at zero again": waking(edits{withoutStop}, stopped(build.NotStopped(),
+			build.StartedFor(30*time.Second))),
 		"the user aborts it":            waking(nil, stopped(), abort),
 		"the set is no longer opted in": waking(nil, stopped(), optOut),
 	})
@@ -84,11 +86,12 @@ func TestAwaitOwner(t *testing.T) {
 	with := func(more edits, options ...build.Option) Input {
 		all := append(edits{build.AsleepFor(time.Hour), build.OwnerStops(), due, build.SleepReason(api.WakingUp, "web was active"),
 			func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now.Add(-time.Minute)) }}, more...)
-		return on(web(append([]build.Option{zero, build.ControlledBy("Database", "main"), replicasWrittenBy("db-operator"), sleep(api.Waking, all...)},
-			options...)...))
+		stopped := []build.Option{zero, build.ControlledBy("Database", "main"), replicasWrittenBy("db-operator"), sleep(api.Waking, all...)}
+		return on(web(append(stopped, options...)...))
 	}
 	late, ending, forOwner := build.SleepDue(-time.Second), build.ReplicaCounts(2, 2), build.SleepReason(api.OwnerAway, "its operator is away")
-	started, refused := stopped(build.NotStopped(), build.StartedFor(30*time.Second)), stopped(build.NotStopped(), build.RefusedBy("quota exceeded"))
+	started := stopped(build.NotStopped(), build.StartedFor(30*time.Second))
+	refused := stopped(build.NotStopped(), build.RefusedBy("quota exceeded"))
 	stuck := func(s *api.Sleep) { s.OwnerProblem = `Database main stays paused: databases "main" is forbidden` }
 	check(t, map[string]Input{
 		"the operator has time left":                               with(nil),
@@ -108,8 +111,8 @@ func TestAwaitOwner(t *testing.T) {
 	})
 }
 
-// TestRejectedStartIsTriedAgain: while the API server rejects the replicas, the sleep stays, and says so once for each cause. The set starts
-// when the cause is gone.
+// TestRejectedStartIsTriedAgain: while the API server rejects the replicas, the sleep stays, and says so once for each cause. The set
+// starts when the cause is gone.
 // Invariants: I8.
 func TestRejectedStartIsTriedAgain(t *testing.T) {
 	s := simulation{t: t, now: build.Now, rejection: "quota exceeded", sets: []*appsv1.StatefulSet{
@@ -129,7 +132,8 @@ func TestRejectedStartIsTriedAgain(t *testing.T) {
 	}
 	s.rejection = ""
 	s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
-	if record := s.sleepOf("web"); record.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 || record.Message != "the set runs again" {
+	record := s.sleepOf("web")
+	if record.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 || record.Message != "the set runs again" {
 		t.Errorf("%d replicas, %s", statefulset.Replicas(s.sets[0]), build.Words(record))
 	}
 }

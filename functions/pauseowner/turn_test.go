@@ -350,7 +350,7 @@ func TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten(t *testing.T) {
 	defer server.Close()
 	f := New(kube.NewClient(&rest.Config{Host: server.URL}), limited, owners.BuiltIn(), slog.New(slog.DiscardHandler))
 	_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
-	if want := []string{api.TurnsConfigMap, "main", "web"}; !slices.Equal(patched, want) {
+	if want := []string{api.TurnsConfigMap, "main", "web", "web"}; !slices.Equal(patched, want) {
 		t.Errorf("pause-owner writes to %v, want %v", patched, want)
 	}
 }

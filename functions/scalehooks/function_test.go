@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -49,7 +51,7 @@ func (r *refusingServer) ServeHTTP(w http.ResponseWriter, request *http.Request)
 }
 
 // TestRefusedWriteToScalerDoesNotFailScaling: the scaling continues if the status of a second Scaler is rejected, or the removal of a
-// retry.
+// retry. It fails if the API server also rejects the Job of its hook, and here nothing can store that.
 func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 	for name, row := range map[string]struct {
 		in    Input
@@ -60,7 +62,7 @@ func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 			hookJob("pre"))),
 			[]string{"PATCH scalers/other/status"}, false},
 		"retry by annotation": {observed(web(2, withRecord(api.PreScaling, timeless)), pilot(withHooks, withRetry)),
-			[]string{"PATCH scalers/pilot", "POST jobs"}, true},
+			[]string{"PATCH scalers/pilot", "POST jobs", "PATCH statefulsets/web", "PATCH statefulsets/web"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &refusingServer{Lists: build.EmptyLists()}
@@ -191,5 +193,63 @@ func TestMalformedHookAnswerIsIgnored(t *testing.T) {
 	}
 	if reply, err := New(nil, api.Settings{}, slog.New(slog.DiscardHandler)).Handle(t.Context(), e); reply != nil || err != nil {
 		t.Errorf("%v, %v", reply, err)
+	}
+}
+
+// TestRejectedCountIsNotedOnce: the API server rejects each change of the count of a set without a Scaler, for example by a policy. The event
+// does not fail: idle-timeout reads the Stop, and a start is tried again later.
+func TestRejectedCountIsNotedOnce(t *testing.T) {
+	for name, row := range map[string]struct {
+		set     *appsv1.StatefulSet
+		records []metav1.Object
+		want    []string
+	}{
+		"a stop": {web(3, asleep(api.Stopping)), nil,
+			[]string{"POST controllerrevisions", "PATCH replicas", "PATCH stop", "POST events"}},
+		"a start": {web(0, asleep(api.Waking, wokenUp), withStop()), []metav1.Object{stopOf(build.Stop())},
+			[]string{"PATCH replicas", "PATCH stop", "POST events"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists, writes := build.EmptyLists(), []string(nil)
+			lists["statefulsets"], lists["controllerrevisions"] = []metav1.Object{row.set}, row.records
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				_, name, _ := strings.Cut(r.URL.Path, "/namespaces/"+build.Namespace+"/")
+				w.Header().Set("Content-Type", "application/json")
+				switch {
+				case r.Method == http.MethodGet:
+					lists.ServeHTTP(w, r)
+				case r.Method == http.MethodPost:
+					writes = append(writes, "POST "+name)
+					_, _ = w.Write(body)
+				case strings.Contains(string(body), `"/spec/replicas"`):
+					writes = append(writes, "PATCH replicas")
+					w.WriteHeader(http.StatusUnprocessableEntity)
+					_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+				default:
+					writes = append(writes, "PATCH stop")
+					patch, err := jsonpatch.DecodePatch(body)
+					if err != nil {
+						t.Error(err)
+					}
+					text, err := patch.Apply([]byte(toJSON(lists["statefulsets"][0])))
+					next := &appsv1.StatefulSet{}
+					if err != nil || json.Unmarshal(text, next) != nil {
+						t.Errorf("%s: %v", body, err)
+					}
+					lists["statefulsets"] = []metav1.Object{next}
+					_, _ = w.Write(text)
+				}
+			}))
+			t.Cleanup(server.Close)
+			f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), slog.New(slog.DiscardHandler))
+			e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
+			if _, err := f.Handle(t.Context(), e); err != nil || !slices.Equal(writes, row.want) {
+				t.Errorf("writes %v, want %v; %v", writes, row.want, err)
+			}
+			if stop := api.LoadStop(lists["statefulsets"][0].(*appsv1.StatefulSet)); stop == nil || stop.Refused == "" || stop.RefusedAt == nil {
+				t.Errorf("the Stop does not say it: %s", build.Words(stop))
+			}
+		})
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -14,6 +16,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -103,6 +106,47 @@ func TestUnreadPodsOfHookAreReported(t *testing.T) {
 			if err != nil || len(in.HookPods) != row.pods || !strings.HasPrefix(in.Kills.Unread, row.unread) ||
 				(in.Kills.Unread == "") != (row.unread == "") {
 				t.Errorf("%d pods, unread %q, error %v", len(in.HookPods), in.Kills.Unread, err)
+			}
+		})
+	}
+}
+
+// TestRecordsOfStopsAreObserved: a set that may have one is observed with it. To list all is expensive.
+func TestRecordsOfStopsAreObserved(t *testing.T) {
+	begins := withRecord(api.PreScaling, pausedAtZero)
+	for name, row := range map[string]struct {
+		set       *appsv1.StatefulSet
+		hasScaler bool
+		operation string
+		want      int
+	}{
+		"the set is gone":    {nil, false, "", 1},
+		"the set is at zero": {web(0), false, "", 1},
+		"the set runs":       {web(3), false, "", 0},
+		"the set runs, and the sweep has found the record": {web(3), false, build.SleepID, 1},
+		"the set runs with its Scaler":                     {web(3, withEndedScaling(3)), true, "", 0},
+		"the set runs, and its Scaler has lost its record": {web(3), true, "", 1},
+		"the set has a Stop":                               {web(3, withStop(build.StartedFor(time.Minute))), false, "", 1},
+		"the set falls asleep":                             {web(3, asleep(api.Stopping)), false, "", 1},
+		"the set wakes":                                    {web(3, asleep(api.Waking, wokenUp)), false, "", 0},
+		"a pause of its Scaler begins":                     {web(3, begins), true, "", 1},
+		"a scaling of its Scaler begins":                   {web(3, withRecord(api.PreScaling)), true, "", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			other := build.Stop(func(s *api.Stop) { s.Set.Name = "db" })
+			lists := build.EmptyLists()
+			lists["controllerrevisions"] = []metav1.Object{stopOf(build.Stop()), stopOf(other),
+				resources.MakeJournal(web(3), build.Operation(api.Moving))}
+			if row.set != nil {
+				lists["statefulsets"] = []metav1.Object{row.set}
+			}
+			if row.hasScaler {
+				lists["scalers"] = []metav1.Object{pilot()}
+			}
+			f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+			in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web", Operation: row.operation})
+			if err != nil || len(in.Records) != row.want {
+				t.Errorf("%d records, want %d; %v", len(in.Records), row.want, err)
 			}
 		})
 	}

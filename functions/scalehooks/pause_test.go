@@ -234,7 +234,8 @@ func TestPauseKeepsClaims(t *testing.T) {
 			withRecord(api.Succeeded, pausedAtZero)), pilot(pausedScaler)),
 		"a manifest does so while the pods end": observed(web(3, deleting, build.WithStop(stopOfPause()),
 			withRecord(api.Scaling, pausedAtZero)), pilot(pausedScaler)),
-		"a manifest does so, and the policy was set aside": observed(web(3, setAside(), deleting, withRecord(api.Succeeded, pausedAtZero)), pilot(pausedScaler)),
+		"a manifest does so, and the policy was set aside": observed(web(3, setAside(), deleting,
+			withRecord(api.Succeeded, pausedAtZero)), pilot(pausedScaler)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			end, _ := playToEnd(t, in)

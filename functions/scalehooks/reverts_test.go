@@ -145,7 +145,7 @@ func TestRefusedStatusOfOtherScalerIsIgnored(t *testing.T) {
 func TestRetryThatCannotBeRemovedDoesNotBlockScaling(t *testing.T) {
 	stays := func(in Input) Input {
 		in = withRejection(in)
-		in.RetryNotRemovable = true
+		in.RetryNotRemovable, in.RejectedPlan = true, api.NothingFailed
 		return in
 	}
 	check(t,

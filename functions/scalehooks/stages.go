@@ -19,7 +19,7 @@ func (w work) advance() plan.Plan {
 	if scale.Retried(w.scaler) && w.record.Phase != api.Failing && !w.RetryNotRemovable {
 		return w.removeRetry()
 	}
-	if w.Rejected != "" && !w.RetryNotRemovable {
+	if w.Rejected != "" && !w.rejects(api.NothingFailed) {
 		return w.handleRejection() // before Jobs are deleted: the rejected write may have been such a deletion
 	}
 	if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {

@@ -94,6 +94,7 @@ func TestStartAfterSleep(t *testing.T) {
 		row{"the set wakes, and had no pods before", alone(web(0, waking, withStop(func(s *api.Stop) { s.Replicas = 0 })), kept)},
 		row{"the set waits for another one", alone(web(0, asleep(api.Waking, wokenUp, build.Step(api.AwaitsDependency)), withStop()), kept)},
 		row{"the set has lost its sleep", alone(web(0, withStop()), kept)},
+		row{"the set has lost its sleep, and has opted out", alone(web(0, notOptedIn, withStop()), kept)},
 		row{"the set has opted out", alone(web(0, waking, notOptedIn, withStop()), kept)},
 		row{"the set has opted out, and has a Scaler", alone(web(0, waking, notOptedIn, withStop()), kept, pilot())},
 		row{"a set at zero is needed", alone(web(0, asleep(api.Waking)))},

@@ -122,8 +122,8 @@ func TestScalerAtZeroIsNotPaused(t *testing.T) {
 	}
 }
 
-// TestReplacedManifestsKeepTheCountBeforeThePause: manifests without counts have replaced a paused Scaler, its set and all records on it. The
-// set has the one replica that Kubernetes gives it then. The record of the stop has the count.
+// TestReplacedManifestsKeepTheCountBeforeThePause: manifests without counts have replaced a paused Scaler, its set and all records on it.
+// The set has the one replica that Kubernetes gives it then. The record of the stop has the count.
 func TestReplacedManifestsKeepTheCountBeforeThePause(t *testing.T) {
 	for name, row := range map[string]struct {
 		live int32

@@ -88,12 +88,11 @@ func (x *Executor) about(ref events.Ref) *Executor {
 }
 
 // HandleFailures does the same as Handle, for functions that decide again after a failed write. It calls step with the failures of the
-// event so far. The event fails if the same write fails again, if the set itself cannot be told about a failure, or if step does nothing
-// about a write that the API server failed to carry out: that may succeed when the event is delivered again.
+// event so far. The event fails if the same write fails again, or if step does nothing about a write that the API server failed to carry
+// out: that may succeed when the event is delivered again.
 func (x *Executor) HandleFailures(ctx context.Context, e event.Event, step func(context.Context, events.Ref, plan.Failures) (plan.Plan, error)) (
 	*event.Event, error) {
 	var failures plan.Failures
-	ref, _ := events.SetOf(e) // Handle returns the error
 	for {
 		acted, latest := false, plan.Plan{}
 		answer, err := x.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
@@ -102,11 +101,10 @@ func (x *Executor) HandleFailures(ctx context.Context, e event.Event, step func(
 			return p, err
 		})
 		failed := FailedAction(err)
-		report := failed != nil && len(failures) > 0 && failed.Resource == plan.StatefulSets && failed.Name == ref.Name
 		switch last := failures.Last(); {
 		case err == nil && !acted && last != nil && !fault.IsPermanent(last):
 			return nil, last
-		case failed == nil, !fault.IsPermanent(err) && !apierrors.IsInternalError(err), failures.Has(*failed), report:
+		case failed == nil, !fault.IsPermanent(err) && !apierrors.IsInternalError(err), failures.Has(*failed):
 			return answer, err
 		}
 		failures = append(failures, plan.Failure{Action: *failed, Plan: latest.Reason, Err: err})

@@ -99,7 +99,7 @@ func (m Member) concernedWhileWaking(swept, left, started bool) []api.Function {
 		return functions{api.PauseOwner, api.IdleTimeout}
 	case m.Sleep.OwnerStops && !started:
 		return functions{api.PauseOwner}
-	case swept || left || m.refused() && m.Sleep.Reason != api.StartRefused || EnoughReady(m.Set, true):
+	case swept || left || m.refused() || EnoughReady(m.Set, true):
 		return functions{api.IdleTimeout}
 	case operation.JustGivenBack(m.Set, m.Sleep):
 		return functions{api.PauseOwner}

@@ -21,6 +21,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 	stop := func(options ...func(*api.Stop)) build.Option { return build.WithStop(build.Stop(options...)) }
 	refused := stop(build.NotStopped(), build.RefusedBy("the quota is used up"))
 	notStarted := stop(build.RefusedBy("the quota is used up"))
+	operated := build.ControlledBy("Database", "main")
 	ending, operators := build.ReplicaCounts(2, 2), build.OwnerStops()
 	optedOut := build.Label(api.ManagedLabel, "")
 	const none, idleTimeout, pauseOwner, both = "[]", "[idle-timeout]", "[pause-owner]", "[pause-owner idle-timeout]"
@@ -41,17 +42,16 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 		"it sleeps, and it is used":               {options{sleep(api.Asleep), zero, stop(), used}, idleTimeout, idleTimeout},
 		"it has yet to be started":                {options{sleep(api.Waking), zero, stop()}, none, idleTimeout},
 		"the API server has rejected the start":   {options{sleep(api.Waking), zero, notStarted}, idleTimeout, idleTimeout},
-		"the rejected start is noted": {options{sleep(api.Waking, build.SleepReason(api.StartRefused, "")), zero, notStarted}, none,
-			idleTimeout},
-		"it starts":                          {options{sleep(api.Waking), never, stop(build.StartedFor(time.Second))}, none, idleTimeout},
-		"it is ready":                        {options{sleep(api.Waking), stop(build.StartedFor(time.Second))}, idleTimeout, idleTimeout},
-		"its operator has to start it":       {options{sleep(api.Waking, operators), zero}, pauseOwner, both},
-		"its operator has started it":        {options{sleep(api.Waking, operators)}, idleTimeout, both},
-		"it is opted out while its pods end": {options{sleep(api.Stopping), zero, stop(), optedOut}, idleTimeout, idleTimeout},
-		"its annotations become invalid":     {options{sleep(api.Asleep), zero, stop(), build.IdleTimeout("x")}, idleTimeout, idleTimeout},
-		"its sleep cannot be read":           {options{zero, build.Annotation(api.SleepAnnotation, "{")}, idleTimeout, idleTimeout},
-		"it is being deleted":                {options{sleep(api.Waking), zero, stop(), build.Deleting()}, none, none},
-		"its paused Scaler is gone":          {options{zero, stop(build.StoppedByScaler(build.ID))}, none, none},
+		"it starts":                               {options{sleep(api.Waking), never, stop(build.StartedFor(time.Second))}, none, idleTimeout},
+		"it starts, and its owner is paused":      {options{sleep(api.Waking), never, operated}, pauseOwner, idleTimeout},
+		"it is ready":                             {options{sleep(api.Waking), stop(build.StartedFor(time.Second))}, idleTimeout, idleTimeout},
+		"its operator has to start it":            {options{sleep(api.Waking, operators), zero}, pauseOwner, both},
+		"its operator has started it":             {options{sleep(api.Waking, operators)}, idleTimeout, both},
+		"it is opted out while its pods end":      {options{sleep(api.Stopping), zero, stop(), optedOut}, idleTimeout, idleTimeout},
+		"its annotations become invalid":          {options{sleep(api.Asleep), zero, stop(), build.IdleTimeout("x")}, idleTimeout, idleTimeout},
+		"its sleep cannot be read":                {options{zero, build.Annotation(api.SleepAnnotation, "{")}, idleTimeout, idleTimeout},
+		"it is being deleted":                     {options{sleep(api.Waking), zero, stop(), build.Deleting()}, none, none},
+		"its paused Scaler is gone":               {options{zero, stop(build.StoppedByScaler(build.ID))}, none, none},
 		"its paused Scaler is gone, and a visit comes": {options{zero, stop(build.StoppedByScaler(build.ID)), build.AwakeFor(time.Hour)},
 			idleTimeout, idleTimeout},
 	} {

@@ -87,7 +87,8 @@ func TestNextStopStep(t *testing.T) {
 		},
 		"the sleep cannot be read, with pods":                  {standing(3, garbage), NoStep},
 		"the sleep cannot be read, at zero":                    {standing(0, garbage, withStop()), NoStep},
-		"the sleep is lost, at zero":                           {standing(0, withStop()), StartPods},
+		"the sleep is lost, at zero":                           {standing(0, withStop()), NoStep}, // idle-timeout writes that it wakes up
+		"the sleep is lost, and the set has opted out":         {standing(0, withStop(), optedOut), StartPods},
 		"another client has scaled a sleeping set up":          {standing(3, sleeps(api.Asleep)), NoStep},
 		"another client has scaled a stopped, sleeping set up": {standing(3, sleeps(api.Asleep), withStop()), NoStep},
 
@@ -103,8 +104,8 @@ func TestNextStopStep(t *testing.T) {
 		"an operator scales up after a minute": {
 			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Minute)), operator), NoStep,
 		},
-		"an operator is late, and the API server rejects the second stop": {standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second),
-			build.RefusedBy("a quota")), operator), NoStep},
+		"an operator is late, and the API server rejects the second stop": {standing(3, sleeps(api.Stopping),
+			withStop(build.StoppedFor(time.Second), build.RefusedBy("a quota")), operator), NoStep},
 		"an operator is late a second time": {
 			standing(3, sleeps(api.Stopping), withStop(build.StoppedFor(time.Second), again), operator), NoStep,
 		},
@@ -136,7 +137,7 @@ func TestNextStopStep(t *testing.T) {
 			standing(0, sleeps(api.Waking, wokenUp), withStop(), withPods(2)), StartPods,
 		},
 		"a set wakes, and another sleep has stopped it": {
-			standing(0, sleeps(api.Waking, wokenUp), withStop(ofAnother)), StartPods,
+			standing(0, sleeps(api.Waking, wokenUp), withStop(ofAnother)), NoStep,
 		},
 		"a set wakes without a Stop": {standing(0, sleeps(api.Waking, wokenUp)), NoStep},
 		"a set wakes, and its pods were asked back": {
@@ -154,8 +155,12 @@ func TestNextStopStep(t *testing.T) {
 		"a refused start, after that time": {
 			standing(0, sleeps(api.Waking, wokenUp), withStop(refusedAgo(retry))), StartPods,
 		},
-		"a refused start, and the sleep is lost":        {standing(0, withStop(refusedAgo(retry-time.Second))), NoStep},
-		"a refused start, later, and the sleep is lost": {standing(0, withStop(refusedAgo(retry))), StartPods},
+		"a refused start, and the set has opted out": {
+			standing(0, withStop(refusedAgo(retry-time.Second)), optedOut), NoStep,
+		},
+		"a refused start, later, and the set has opted out": {
+			standing(0, withStop(refusedAgo(retry)), optedOut), StartPods,
+		},
 
 		"a wake-up of a set at zero": {standing(0, sleeps(api.Waking)), StartPods},
 		"a wake-up of a set at zero was carried out": {
@@ -175,8 +180,8 @@ func TestNextStopStep(t *testing.T) {
 		"Drydock has started a set for its operator": {standing(0, sleeps(api.Waking, wokenUp, forOwner, build.OwnerStops()),
 			withStop(build.NotStopped(), startedBy)), NoStep},
 
-		"a paused Scaler holds the set":   {standing(0, withStop(paused)), NoStep},
-		"its Stop was written by a sleep": {standing(0, withStop()), StartPods},
+		"a paused Scaler holds the set":                  {standing(0, withStop(paused)), NoStep},
+		"a paused Scaler holds a set that has opted out": {standing(0, withStop(paused), optedOut), NoStep},
 		"a paused Scaler holds the set after its sleep": {
 			standing(0, sleeps(api.Succeeded, ended), withStop(paused)), NoStep,
 		},
@@ -239,6 +244,29 @@ func TestNextStopStep(t *testing.T) {
 	} {
 		if got := NextStopStep(row.set, build.Now, retry); got != row.want {
 			t.Errorf("%s: step %d, want %d", name, got, row.want)
+		}
+	}
+}
+
+// TestLostSleep: idle-timeout wakes a set that is stopped for a sleep without a record.
+func TestLostSleep(t *testing.T) {
+	for name, row := range map[string]struct {
+		set  *appsv1.StatefulSet
+		lost bool
+	}{
+		"no record": {standing(0, withStop()), true},
+		"the record of a later sleep that has ended": {standing(0, sleeps(api.Succeeded, ended), withStop(ofAnother)), true},
+		"the set has its record":                     {standing(0, sleeps(api.Asleep), withStop()), false},
+		"the sleep has ended":                        {standing(0, sleeps(api.Succeeded, ended), withStop()), false},
+		"a later sleep is active":                    {standing(0, sleeps(api.Waking, wokenUp), withStop(ofAnother)), false},
+		"the record cannot be read":                  {standing(0, garbage, withStop()), false},
+		"another client has started the set":         {standing(1, withStop()), false},
+		"its pods were asked back":                   {standing(0, withStop(startedBy)), false},
+		"its Scaler is paused":                       {standing(0, withStop(paused)), false},
+		"it has opted out":                           {standing(0, withStop(), optedOut), false},
+	} {
+		if got := LostSleep(row.set); got != row.lost {
+			t.Errorf("%s: %t", name, got)
 		}
 	}
 }
