@@ -13,7 +13,7 @@ import (
 // HoldingSleep returns the sleep for which Drydock keeps the set without pods now, or nil. If the set's operator stops the pods itself, it
 // holds them, and Drydock does not. A sleep that cannot be read holds nothing that runs and starts nothing that does not.
 func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
-	sleep := operation.Of(set).Sleep
+	sleep, _ := api.LoadSleep(set)
 	if !sleep.Active() || sleep.OwnerStops {
 		return nil
 	}
@@ -29,9 +29,10 @@ func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
 // LostSleep reports whether the set is stopped for a sleep of which it has lost the record, for example because a manifest has replaced its
 // annotations. idle-timeout then writes that it wakes up, and that it was used.
 func LostSleep(set *appsv1.StatefulSet) bool {
-	stop, records := api.LoadStop(set), operation.Of(set)
+	stop := api.LoadStop(set)
+	sleep, err := api.LoadSleep(set)
 	return stop.Pending() && stop.Kind == api.KindSleep && statefulset.Managed(set) && statefulset.Replicas(set) == 0 &&
-		!stop.Of(records.Sleep) && !records.Sleeping()
+		!stop.Of(sleep) && err == nil && !sleep.Active()
 }
 
 // StopStep is the next step of the stop of a set's pods.
@@ -51,10 +52,10 @@ const (
 // If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock. The
 // Stop for a paused Scaler ends when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
-	records, stop := operation.Of(set), api.LoadStop(set)
-	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
+	sleep, unreadable := api.LoadSleep(set)
+	stop, held, atZero := api.LoadStop(set), HoldingSleep(set), statefulset.Replicas(set) == 0
 	switch {
-	case set.DeletionTimestamp != nil, records.SleepErr != nil:
+	case set.DeletionTimestamp != nil, unreadable != nil:
 		return NoStep
 	case stop != nil && stop.Set.UID != set.UID:
 		return RenewStop
@@ -68,20 +69,26 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case held != nil:
 		return NoStep
-	case atZero && (stop.Pending() && stop.Kind == api.KindSleep && (stop.Of(records.Sleep) || !statefulset.Managed(set)) ||
-		OrdersStart(records.Sleep, stop)):
+	case atZero && (stop.Pending() && stop.Kind == api.KindSleep && (stop.Of(sleep) || !statefulset.Managed(set)) ||
+		OrdersStart(sleep, stop)):
 		if stop != nil && stop.RefusedAt != nil && operation.Within(now, stop.RefusedAt.Time, retry) {
 			return NoStep
 		}
 		return StartPods
-	case stop == nil, records.Sleep.Active() && stop.Of(records.Sleep): // the sleep still asks whether its pods were asked back
+	case stop == nil, sleep.Active() && stop.Of(sleep): // the sleep still asks whether its pods were asked back
 		return NoStep
-	case stop.Pending() && (atZero || records.Scale != nil && records.Scale.Paused): // a Scaler starts the pods, or it was deleted
+	case stop.Pending() && (atZero || isPaused(set)): // a Scaler starts the pods, or it was deleted
 		return NoStep
 	case stop.WhenScaled != "" && podsEnd(set):
 		return NoStep
 	}
 	return EndStop
+}
+
+// isPaused reports whether the set's Scaler holds it without pods.
+func isPaused(set *appsv1.StatefulSet) bool {
+	scaling, _ := api.LoadScale(set)
+	return scaling != nil && scaling.Paused
 }
 
 // OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that

@@ -124,7 +124,25 @@ func TestChangeOfAScaler(t *testing.T) {
 		}, false, false},
 		"its status has no count": {func(s *v1alpha1.Scaler) { s.Status.Desired = nil }, false, true},
 	} {
-		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), row.gone), row.want)
+		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), false, row.gone), row.want)
+	}
+}
+
+// TestChangeOfAScalerOfASleepingSet: the set has no members, and no autoscaler, whatever the Scaler requests.
+func TestChangeOfAScalerOfASleepingSet(t *testing.T) {
+	for name, row := range map[string]struct {
+		change func(*v1alpha1.Scaler)
+		want   bool
+	}{
+		"the status has no members": {func(s *v1alpha1.Scaler) { s.Status.Desired = ptr.To[int32](0) }, false},
+		"another count":             {func(s *v1alpha1.Scaler) { s.Status.Desired, s.Spec.Replicas = ptr.To[int32](0), ptr.To[int32](5) }, false},
+		"it was not scaled to zero": {func(*v1alpha1.Scaler) {}, true},
+		"it has no count":           {func(s *v1alpha1.Scaler) { s.Status.Desired, s.Spec.Replicas = ptr.To[int32](0), nil }, true},
+		"it has an autoscaler by mode": {func(s *v1alpha1.Scaler) {
+			s.Status.Desired, s.Spec.Mode = ptr.To[int32](0), &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}}
+		}, false},
+	} {
+		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), true, false), row.want)
 	}
 }
 
