@@ -1,6 +1,7 @@
 package scale_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -74,6 +75,34 @@ func TestChangeOfASet(t *testing.T) {
 	}
 }
 
+// TestStopConcernsScaleHooks: each step of a stop is found by the change of the set, and by the sweep.
+func TestStopConcernsScaleHooks(t *testing.T) {
+	const retry = 10 * time.Minute
+	sleeps := func(phase api.Phase) build.Option { return build.WithSleep(build.Sleep(phase)) }
+	stop := func(options ...func(*api.Stop)) build.Option { return build.WithStop(build.Stop(options...)) }
+	refused := func(s *api.Stop) { s.Refused, s.RefusedAt = "a quota", operation.Moment(build.Now.Add(-retry)) }
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    bool
+	}{
+		"the set falls asleep":                 {[]build.Option{build.Replicas(3), sleeps(api.Stopping)}, true},
+		"the set sleeps":                       {[]build.Option{build.Replicas(0), sleeps(api.Asleep), stop()}, false},
+		"the set wakes":                        {[]build.Option{build.Replicas(0), sleeps(api.Waking), stop()}, true},
+		"its start was rejected just now":      {[]build.Option{build.Replicas(0), sleeps(api.Waking), stop(build.RefusedBy("a quota"))}, false},
+		"its start was rejected some time ago": {[]build.Option{build.Replicas(0), sleeps(api.Waking), stop(refused)}, true},
+		"the pods were asked back":             {[]build.Option{build.Replicas(3), stop(build.StartedFor(time.Minute))}, true},
+		"its Scaler was deleted while paused":  {[]build.Option{build.Replicas(0), stop(build.StoppedByScaler(build.ID))}, false},
+	} {
+		set := build.Set("web", row.options...)
+		for _, swept := range []bool{false, true} {
+			change := operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Retry: retry, Swept: swept}
+			concerns(t, fmt.Sprintf("%s, swept %t", name, swept), scale.Concerned(change), row.want)
+			change.Gone = true
+			concerns(t, name+", and it is gone", scale.Concerned(change), false)
+		}
+	}
+}
+
 type errUnreadable struct{}
 
 func (errUnreadable) Error() string { return "it cannot be read" }
@@ -128,21 +157,25 @@ func TestChangeOfAScaler(t *testing.T) {
 	}
 }
 
-// TestChangeOfAScalerOfASleepingSet: the set has no members, and no autoscaler, whatever the Scaler requests.
-func TestChangeOfAScalerOfASleepingSet(t *testing.T) {
+// TestScalerOfSleepingSet: the sweep knows that the set is held at zero. Its Scaler still requests its members.
+func TestScalerOfSleepingSet(t *testing.T) {
+	autoscaled := func(s *v1alpha1.Scaler) { s.Spec.Mode = &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}} }
+	atZero := edit(func(s *v1alpha1.Scaler) { s.Status.Desired = new(int32) })
 	for name, row := range map[string]struct {
-		change func(*v1alpha1.Scaler)
-		want   bool
+		scaler        *v1alpha1.Scaler
+		awake, asleep bool // whether it concerns scale-hooks then
 	}{
-		"the status has no members": {func(s *v1alpha1.Scaler) { s.Status.Desired = ptr.To[int32](0) }, false},
-		"another count":             {func(s *v1alpha1.Scaler) { s.Status.Desired, s.Spec.Replicas = ptr.To[int32](0), ptr.To[int32](5) }, false},
-		"it was not scaled to zero": {func(*v1alpha1.Scaler) {}, true},
-		"it has no count":           {func(s *v1alpha1.Scaler) { s.Status.Desired, s.Spec.Replicas = ptr.To[int32](0), nil }, true},
-		"it has an autoscaler by mode": {func(s *v1alpha1.Scaler) {
-			s.Status.Desired, s.Spec.Mode = ptr.To[int32](0), &v1alpha1.ScalerMode{Auto: &v1alpha1.AutoMode{}}
-		}, false},
+		"its members run":                {scaler("pilot", 0), false, true},
+		"its members are stopped":        {scaler("pilot", 0, atZero), true, false},
+		"it has no count":                {scaler("pilot", 0, atZero, edit(func(s *v1alpha1.Scaler) { s.Spec.Replicas = nil })), true, true},
+		"it has an autoscaler":           {scaler("pilot", 0, edit(autoscaled)), true, true},
+		"its autoscaler must not return": {scaler("pilot", 0, atZero, edit(autoscaled)), true, false},
+		"its autoscaler has to be deleted": {scaler("pilot", 0, atZero, edit(func(s *v1alpha1.Scaler) {
+			s.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAutoscaled}}
+		})), true, true},
 	} {
-		concerns(t, name, scale.ConcernedByScaler(scaler("pilot", 0, edit(row.change)), true, false), row.want)
+		concerns(t, name+", and the set is awake", scale.ConcernedByScaler(row.scaler, false, false), row.awake)
+		concerns(t, name+", and the set sleeps", scale.ConcernedByScaler(row.scaler, true, false), row.asleep)
 	}
 }
 
