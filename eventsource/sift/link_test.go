@@ -25,16 +25,16 @@ func TestForgedLinkFailsNoSweep(t *testing.T) {
 	broker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }))
 	t.Cleanup(broker.Close)
 	for name, link := range map[string]api.Link{
-		"a line break in the name": {Operation: build.ID, Role: api.RoleStop, Namespace: "evil", Set: api.SetRef{Name: "a\nb", UID: "uid"}},
-		"a control character in the UID": {Operation: build.ID, Role: api.RoleStop, Namespace: "evil",
+		"a line break in the name": {Operation: build.ID, Role: api.RoleSleep, Namespace: "evil", Set: api.SetRef{Name: "a\nb", UID: "uid"}},
+		"a control character in the UID": {Operation: build.ID, Role: api.RoleSleep, Namespace: "evil",
 			Set: api.SetRef{Name: "web", UID: "\x01"}},
-		"a name in another script": {Operation: build.ID, Role: api.RoleStop, Namespace: "evil", Set: api.SetRef{Name: "ж", UID: "uid"}},
-		"a long name": {Operation: build.ID, Role: api.RoleStop, Namespace: "evil",
+		"a name in another script": {Operation: build.ID, Role: api.RoleSleep, Namespace: "evil", Set: api.SetRef{Name: "ж", UID: "uid"}},
+		"a long name": {Operation: build.ID, Role: api.RoleSleep, Namespace: "evil",
 			Set: api.SetRef{Name: strings.Repeat("x", 200_000), UID: "uid"}},
-		"no UID": {Operation: build.ID, Role: api.RoleStop, Namespace: "evil", Set: api.SetRef{Name: "web"}},
+		"no UID": {Operation: build.ID, Role: api.RoleSleep, Namespace: "evil", Set: api.SetRef{Name: "web"}},
 	} {
 		revision := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "evil", Name: api.StopRecordName(build.ID), UID: "u", ResourceVersion: "1",
+			Namespace: "evil", Name: api.SleepRecordName(build.ID), UID: "u", ResourceVersion: "1",
 			Labels: map[string]string{api.OperationLabel: build.ID}, Annotations: map[string]string{api.OperationAnnotation: link.Encode()}}}
 		lists := build.EmptyLists()
 		lists["controllerrevisions"] = []metav1.Object{revision}

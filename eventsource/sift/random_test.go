@@ -71,8 +71,7 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 			}
 		}
 	}
-	for _, function := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod,
-		api.ScaleHooks} {
+	for _, function := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod} {
 		if acts[function] < worlds/50 {
 			t.Errorf("%s acts in only %d of %d worlds; make the random worlds more realistic", function, acts[function], worlds)
 		}
@@ -310,19 +309,10 @@ func (w *randomWorld) sleep() build.Option {
 	if sleep.Phase.Terminal() {
 		build.SleepEnded(oneOf(w, api.Aborted, api.StartedByOthers, api.Awake), oneOf(w, time.Minute, time.Hour))(sleep)
 	}
-	stop := build.Stop(build.StoppedFor(oneOf(w, time.Second, time.Hour)),
-		build.FormerWhenScaled(oneOf[appsv1.PersistentVolumeClaimRetentionPolicyType](w, "", "Delete")))
-	if w.oneIn(3) {
-		build.StartedFor(time.Second)(stop)
+	if w.oneIn(2) {
+		w.journals = append(w.journals, resources.MakeSleepRecord(build.Set("web"), sleep))
 	}
-	if w.oneIn(3) {
-		return build.WithSleep(sleep)
-	}
-	w.journals = append(w.journals, resources.MakeStopRecord(build.Set("web"), stop))
-	if w.oneIn(3) {
-		return func(metav1.Object) {} // the set has lost its annotations
-	}
-	return func(o metav1.Object) { build.With(o, build.WithSleep(sleep), build.WithStop(stop)) }
+	return build.WithSleep(sleep)
 }
 
 // retired returns an old volume that an operation has replaced.
@@ -352,12 +342,12 @@ func (w *randomWorld) observed() *world.Observed {
 // decisions returns the decision of each function on the set.
 func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 	settings, group := build.SleepSettings(), idle.Group{idle.MemberOf(w.set)}
-	stops, roles := []scalehooks.Record(nil), []api.Role(nil)
+	sleeps, roles := map[string][]idletimeout.Record{}, []api.Role(nil)
 	for _, r := range w.journals {
 		link := api.RevisionLink(r)
 		roles = append(roles, link.Role)
-		if link.Role == api.RoleStop {
-			stops = append(stops, scalehooks.Record{Revision: r, Link: link})
+		if link.Role == api.RoleSleep {
+			sleeps["web"] = append(sleeps["web"], idletimeout.Record{Revision: r, Link: link})
 		}
 	}
 	classes := &world.Cluster{Classes: map[string]*storagev1.StorageClass{build.Class: {}}}
@@ -368,11 +358,12 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 		api.Backup:     backup.Decide(backup.Input{Observed: w.observed(), Settings: settings, Progress: map[int]moverreport.Progress{}}),
 		api.Restore: restore.Decide(restore.Input{Observed: w.observed(), Namespace: build.Namespace, Settings: settings,
 			Waited: time.Minute}),
-		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings}),
+		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings,
+			Records: sleeps}),
 		api.CleanupPod: cleanuppod.Decide(cleanuppod.Input{Now: build.Now, Name: "web", Set: w.set, Claims: w.claims, Pods: w.pods,
 			Settings: settings, Journal: slices.Contains(roles, api.RoleJournal)}),
 		api.ScaleHooks: scalehooks.Decide(scalehooks.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: w.set,
-			Settings: settings, Records: stops}),
+			Settings: settings}),
 	}
 }
 

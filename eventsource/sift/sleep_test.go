@@ -155,7 +155,7 @@ func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
 	zero, used, abort, optOut := build.Replicas(0), build.LastActivity(0), build.Annotation(api.AbortAnnotation, ""),
 		build.Label(api.ManagedLabel, "")
 	left, unseen := build.ReplicaCounts(2, 2), build.NotObserved()
-	stopped, restarted := build.OwnerStops(), build.WithStop(build.Stop(build.StartedFor(time.Minute)))
+	stopped := build.OwnerStops()
 	hasPaused := sleepOf(api.Asleep, build.SleepCause(idle.RequestPaused))
 	for name, row := range map[string]struct {
 		change  string
@@ -167,7 +167,7 @@ func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
 		"planned, and aborted":                {updated, opts(sleepOf(api.Planned), abort), "idle-timeout"},
 		"planned, and opted out":              {updated, opts(sleepOf(api.Planned), optOut), "idle-timeout"},
 		"planned, and being deleted":          {updated, opts(sleepOf(api.Planned), build.Deleting()), ""},
-		"stopping: it is not scaled down yet": {updated, opts(sleepOf(api.Stopping)), "idle-timeout scale-hooks"},
+		"stopping: it is not scaled down yet": {updated, opts(sleepOf(api.Stopping)), "idle-timeout"},
 		"stopping: pods terminate":            {updated, opts(sleepOf(api.Stopping), zero, left), ""},
 		"stopping: the StatefulSet controller has not observed the count": {updated, opts(sleepOf(api.Stopping), zero, unseen), ""},
 		"stopping: all pods have ended":                                   {updated, opts(sleepOf(api.Stopping), zero), "idle-timeout"},
@@ -177,7 +177,7 @@ func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
 			"idle-timeout"},
 		"stopping: opted out": {updated, opts(sleepOf(api.Stopping), zero, left, optOut),
 			"idle-timeout"},
-		"stopping: another client restores the replicas": {updated, opts(sleepOf(api.Stopping), build.WithStop(build.Stop()),
+		"stopping: another client restores the replicas": {updated, opts(sleepOf(api.Stopping, build.ScaledDown(0)),
 			left), "idle-timeout"},
 		"stopping: a new watch, for its deadline": {added, opts(sleepOf(api.Stopping), zero, left), "idle-timeout"},
 		"asleep":                         {updated, opts(sleepOf(api.Asleep), zero), ""},
@@ -200,11 +200,7 @@ func TestFunctionsWokenBySetWithSleepRecord(t *testing.T) {
 		"waking: the StatefulSet controller has not observed the count": {updated, opts(sleepOf(api.Waking), build.NotObserved(),
 			build.ReplicaCounts(1, 0), build.ControlledBy("Database", "main")), ""},
 		"waking: ready":                         {updated, opts(sleepOf(api.Waking)), "idle-timeout"},
-		"waking: it waits for another set":      {updated, opts(sleepOf(api.Waking, build.Step(api.AwaitsDependency)), zero), ""},
-		"waking: its pods were not asked back":  {updated, opts(sleepOf(api.Waking), build.WithStop(build.Stop()), zero), "scale-hooks"},
-		"awake, and its stop has not ended":     {updated, opts(sleepOf(api.Succeeded), used, restarted), "scale-hooks"},
-		"it has lost its sleep":                 {updated, opts(zero, build.WithStop(build.Stop())), "idle-timeout"},
-		"it has lost its sleep and its label":   {deleted, opts(zero, build.WithStop(build.Stop()), optOut), "scale-hooks"},
+		"waking: it waits for another set":      {updated, opts(sleepOf(api.Waking), zero), ""},
 		"waking: a new watch, for its deadline": {added, opts(sleepOf(api.Waking), build.ReplicaCounts(1, 0)), "idle-timeout"},
 		"waking by its operator: a new watch":   {added, opts(sleepOf(api.Waking, stopped), zero), "pause-owner idle-timeout"},
 		"waking by its operator: pods start":    {updated, opts(sleepOf(api.Waking, stopped), build.ReplicaCounts(1, 0)), ""},
@@ -343,7 +339,7 @@ func TestReportedCircleOfGroupIsNotSweptAgain(t *testing.T) {
 // Invariants: I5, I7.
 func TestSleepJournalsWakeFunctionsThatEndSleep(t *testing.T) {
 	sleep := build.Sleep(api.Asleep)
-	record := resources.MakeStopRecord(build.Set("web"), build.Stop())
+	record := resources.MakeSleepRecord(build.Set("web"), sleep)
 	paused := resources.MakeOwnerRecord(build.Set("web"), sleep, api.PausedOwner{Version: api.PauseVersion, Resource: "redis",
 		Name: "main", UID: types.UID("u")})
 	lost := idleWeb(build.Replicas(0), sleepOf(api.Asleep), build.Label(api.ManagedLabel, ""))
@@ -351,11 +347,11 @@ func TestSleepJournalsWakeFunctionsThatEndSleep(t *testing.T) {
 		in   []metav1.Object
 		want []string
 	}{
-		"the set was deleted":                                {[]metav1.Object{record, paused}, []string{"scale-hooks", "pause-owner"}},
-		"the set has lost its label":                         {[]metav1.Object{lost, record}, []string{"idle-timeout", "scale-hooks"}},
+		"the set was deleted":                                {[]metav1.Object{record, paused}, []string{"idle-timeout", "pause-owner"}},
+		"the set has lost its label":                         {[]metav1.Object{lost, record}, []string{"idle-timeout"}},
 		"the set has lost its label, and an owner is paused": {[]metav1.Object{lost, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the sleep has ended": {[]metav1.Object{idleWeb(sleepOf(api.Succeeded), build.LastActivity(0)),
-			record, paused}, []string{"scale-hooks", "pause-owner"}},
+			record, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the set's replicas were restored": {[]metav1.Object{idleWeb(build.ReplicaCounts(1, 0), sleepOf(api.Waking)),
 			record, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the set sleeps, and nothing is wrong": {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep)), record,

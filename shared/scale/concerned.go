@@ -18,7 +18,7 @@ var scaleHooks = []api.Function{api.ScaleHooks}
 // Scaler. Every change of a set with a Scaler does, because the Scaler's status has the number of members. The sweep compares the two
 // instead, see ConcernedByScaler.
 func Concerned(c operation.Change) []api.Function {
-	if !c.Gone && members.Due(c.Set) || members.NextStopStep(c.Set, c.Now, c.Retry) != members.NoStep {
+	if !c.Gone && (members.Due(c.Set) || members.NextStopStep(c.Set, c.Now, c.Retry) != members.NoStep) {
 		return scaleHooks
 	}
 	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || deviates(c)) {
