@@ -47,7 +47,8 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 
 // NewMember returns the member of a set with these records.
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
-	m := Member{Set: set, Sleep: records.Sleep, Stop: api.LoadStop(set), LostSleep: members.LostSleep(set), SleepErr: records.SleepErr, Busy: records.Busy(api.KindSleep),
+	m := Member{Set: set, Sleep: records.Sleep, Stop: api.LoadStop(set), LostSleep: members.LostSleep(set), SleepErr: records.SleepErr,
+		Busy:           records.Busy(api.KindSleep),
 		HasScaler:      records.Scale != nil && records.Scale.Scaler.UID != "",
 		RetryRequested: records.Retried(set) && !api.WantsSizes(set)}
 	m.Rules, m.Err = ParseRules(set)
