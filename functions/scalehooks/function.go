@@ -98,8 +98,8 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.F
 	return decided, nil
 }
 
-// decide takes the decision. A mutating webhook may change an autoscaler again right after each write. It would take all steps of each event,
-// and no scaling would ever begin.
+// decide takes the decision. A mutating webhook may change an autoscaler again right after each write. It would take all steps of each
+// event, and no scaling would ever begin.
 func (h *handling) decide(in Input) plan.Plan {
 	if h.autoscalerWrites <= mostAutoscalerWrites {
 		decided := Decide(in)

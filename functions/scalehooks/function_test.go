@@ -196,8 +196,8 @@ func TestMalformedHookAnswerIsIgnored(t *testing.T) {
 	}
 }
 
-// TestRejectedCountIsNotedOnce: the API server rejects each change of the count of a set without a Scaler, for example by a policy. The event
-// does not fail: idle-timeout reads the Stop, and a start is tried again later.
+// TestRejectedCountIsNotedOnce: the API server rejects each change of the count of a set without a Scaler, for example by a policy. The
+// event does not fail: idle-timeout reads the Stop, and a start is tried again later.
 func TestRejectedCountIsNotedOnce(t *testing.T) {
 	for name, row := range map[string]struct {
 		set     *appsv1.StatefulSet

@@ -90,8 +90,8 @@ func (x *Executor) about(ref events.Ref) *Executor {
 // HandleFailures does the same as Handle, for functions that decide again after a failed write. It calls step with the failures of the
 // event so far. The event fails if the same write fails again, or if step does nothing about a write that the API server failed to carry
 // out: that may succeed when the event is delivered again.
-func (x *Executor) HandleFailures(ctx context.Context, e event.Event, step func(context.Context, events.Ref, plan.Failures) (plan.Plan, error)) (
-	*event.Event, error) {
+func (x *Executor) HandleFailures(ctx context.Context, e event.Event,
+	step func(context.Context, events.Ref, plan.Failures) (plan.Plan, error)) (*event.Event, error) {
 	var failures plan.Failures
 	for {
 		acted, latest := false, plan.Plan{}

@@ -49,8 +49,8 @@ const (
 
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
-// If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock. The
-// Stop for a paused Scaler ends when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
+// If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock.
+// The Stop for a paused Scaler ends when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	sleep, sleepErr := api.LoadSleep(set)
 	scaling, _ := api.LoadScale(set) // scale-hooks reports an unreadable one

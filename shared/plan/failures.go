@@ -7,8 +7,8 @@ import (
 	"drydock.dev/shared/fault"
 )
 
-// Failure is a write that the API server rejected, or failed to carry out. The cause of the latter may be an admission webhook that does not
-// answer.
+// Failure is a write that the API server rejected, or failed to carry out. The cause of the latter may be an admission webhook that does
+// not answer.
 type Failure struct {
 	Action Action
 	Plan   api.Reason // of the plan with the write

@@ -152,9 +152,10 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
-		of:      "shared/idle",
-		why:     "whether a set must be awake is computed from objects and a time only",
-		own:     []string{"shared/window", "shared/probe", "shared/text", "shared/api", "shared/operation", "shared/statefulset", "shared/world"},
+		of:  "shared/idle",
+		why: "whether a set must be awake is computed from objects and a time only",
+		own: []string{"shared/window", "shared/probe", "shared/text", "shared/api", "shared/operation", "shared/members", "shared/statefulset",
+			"shared/world"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},
@@ -191,7 +192,7 @@ var laws = []law{
 	},
 	{
 		of:      "shared/members",
-		why:     "the pods of a set are counted from the set only",
+		why:     "the pods of a set are counted, stopped and started by what is on the set only",
 		own:     []string{"shared/text", "shared/api", "shared/operation", "shared/statefulset"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,

@@ -63,13 +63,11 @@ var readers = map[string]int{
 	"functions/cleanuppod/entry.go":    3,
 	"functions/detectresize/expand.go": 1,
 	"functions/growvolumes/report.go":  2,
-	"functions/idletimeout/wake.go":    2, // messages for people
 	"functions/pauseowner/decide.go":   1,
 	"functions/pauseowner/planned.go":  1,
 	"functions/pauseowner/turn.go":     1,
 	"functions/scalehooks/function.go": 3,
 	"functions/scalehooks/status.go":   1, // a status for people
-	"shared/idle/concerned.go":         1, // whether people see the refusal
 	"shared/kube/warnings.go":          1, // of Kubernetes
 	"shared/operation/operation.go":    2, // whether people still see the operation
 	"shared/operation/wording.go":      1, // a message for people
