@@ -86,11 +86,11 @@ var States = []State{
 		Means: "the owner consents; the set is scaled to zero",
 		Next:  phases{api.Asleep, api.Waking, api.Succeeded}},
 	{Kind: api.KindSleep, Phase: api.Asleep, By: api.IdleTimeout,
-		Means: "the set has no replicas; there is no deadline", Next: phases{api.Waking, api.Stopping, api.Succeeded}},
+		Means: "the set has no replicas; there is no deadline", Next: phases{api.Waking}},
 	{Kind: api.KindSleep, Phase: api.Waking, First: true, By: api.IdleTimeout,
 		Means: "the set gets its replicas back and becomes ready",
 		Next:  phases{api.Succeeded, api.Failed}},
-	{Kind: api.KindSleep, Phase: api.Succeeded, Means: "the set is awake, or another process has scaled it to zero"},
+	{Kind: api.KindSleep, Phase: api.Succeeded, Means: "the set is awake, or its users keep it at zero"},
 	{Kind: api.KindSleep, Phase: api.Failed, Means: "the set was started again; `failedAt` has the phase that failed"},
 	{Kind: api.KindSleep, Phase: api.Refused, First: true, Means: "nothing was changed"},
 
