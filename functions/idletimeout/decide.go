@@ -66,11 +66,6 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 	case !statefulset.Managed(m.Set):
 		return plan.Noop(api.NotManaged)
 	}
-	if m.NeedsRenewal() { // also during a resize: its record proves that the sleep is one of this set, and the next resize replaces it
-		next := m.Sleep.Clone()
-		next.Set.UID = m.Set.UID
-		return plan.Do(api.StatusUpdated, operation.Store(m.Set, next).Actions()...)
-	}
 	if m.Busy {
 		return plan.Noop(api.InProgress)
 	}
@@ -83,10 +78,6 @@ func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) pla
 		return storeCorrection(m)
 	case m.BecameReadyLate():
 		return storeLateReady(in, m)
-	case m.StartedAllMembers() && !group.StoppedWithSibling(m):
-		next := m.Sleep.Clone()
-		next.KeepMembers = 0
-		return plan.Do(api.Awake, operation.Store(m.Set, next).Actions()...)
 	case statefulset.Replicas(m.Set) == 0:
 		return handleAtZero(in, group, m)
 	case !v.Awake:

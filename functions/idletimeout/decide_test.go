@@ -387,24 +387,3 @@ func TestRequestedSleepOfGroupStays(t *testing.T) {
 		t.Errorf("the requested sleep wakes again: %s: %s", p, build.Words(s))
 	}
 }
-
-// TestStartedMembersAreKeptNoLonger: cleanup-pod keeps the claims of members that an operator has not started after a sleep. It may forget
-// them when all have been started, unless the operator may stop them again for a sibling.
-func TestStartedMembersAreKeptNoLonger(t *testing.T) {
-	operated, keeps := build.ControlledBy("Database", "main"), func(s *api.Sleep) { s.KeepMembers = 3 }
-	late := sleep(api.Failed, build.OwnerStops(), build.SleepEnded(api.NotReady, time.Hour), build.ReadyFor(time.Hour), keeps)
-	used, sibling := build.LastActivity(0), member("db", shop, operated, zero, sleep(api.Asleep, build.OwnerStops()))
-	for name, row := range map[string]struct {
-		in   Input
-		want bool
-	}{
-		"all have been started":                       {on(web(operated, used, late)), true},
-		"one is missing":                              {on(web(operated, used, late, build.Replicas(2))), false},
-		"all have been started, and a sibling sleeps": {on(web(shop, operated, late), sibling), false},
-	} {
-		next := build.StoredSleep(Decide(row.in))
-		if forgets := next != nil && !next.Active() && next.KeepMembers == 0; forgets != row.want {
-			t.Errorf("%s: %s", name, Decide(row.in))
-		}
-	}
-}

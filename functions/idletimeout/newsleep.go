@@ -16,7 +16,7 @@ func (in Input) newSleep(m idle.Member, phase api.Phase, request string) *api.Sl
 		return idle.NewSleep(m.Set, phase, request, 1, in.Now, in.Trace)
 	}
 	sleep := idle.NewSleep(m.Set, phase, request, m.Sleep.Attempt+1, in.Now, in.Trace)
-	sleep.Starts, sleep.StartsLate, sleep.KeepMembers = m.Sleep.Starts, m.Sleep.StartsLate, m.Sleep.KeepMembers
+	sleep.Starts, sleep.StartsLate = m.Sleep.Starts, m.Sleep.StartsLate
 	return sleep
 }
 

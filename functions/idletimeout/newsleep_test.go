@@ -165,36 +165,6 @@ func TestReadinessKeepsRefusalOfSleep(t *testing.T) {
 	}
 }
 
-// TestRecordThatKeepsMembersIsRenewed: a resize has created the set again, while an operator has not started all members. Only the record
-// of the resize proves that the sleep is one of this set, and the next request replaces it as soon as the resize ends.
-func TestRecordThatKeepsMembersIsRenewed(t *testing.T) {
-	resized := func(phase api.Phase) build.Option {
-		return build.Status(build.Operation(phase, build.Due(time.Minute), func(r *api.Resize) {
-			r.ReplaceSet, r.Attempt, r.Operation = true, 1, api.OperationID("uid-before", r.Request, 1)
-		}))
-	}
-	for name, row := range map[string]struct {
-		resize api.Phase
-		keeps  int32
-		want   bool
-	}{
-		"during the resize":          {api.Finishing, 3, true},
-		"after the resize":           {api.Succeeded, 3, true},
-		"the sleep keeps no members": {api.Succeeded, 0, false},
-	} {
-		late := build.Sleep(api.Failed, build.OwnerStops(), build.SleepEnded(api.NotReady, time.Hour), func(s *api.Sleep) {
-			s.KeepMembers, s.Set.UID = row.keeps, "uid-before"
-		})
-		set := web(build.Replicas(2), build.ReplicaCounts(2, 2), build.LastActivity(0), resized(row.resize),
-			build.Annotation(api.SleepAnnotation, late.Encode()))
-		p, found := Decide(on(set)), idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now})
-		s := build.StoredSleep(p)
-		if renewed := s != nil && s.Set.UID == set.UID && s.KeepMembers == row.keeps; renewed != row.want || (len(found) > 0) != row.want {
-			t.Errorf("%s: %s; a change of the set calls %v", name, p, found)
-		}
-	}
-}
-
 // TestSleepOfAFastClockWakesWithActivity: a process whose clock was thirty days ahead has begun the sleep.
 func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
 	set := web(zero, build.LastActivity(time.Hour), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour),
@@ -222,7 +192,7 @@ func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
 // gets the record of its wake-up, so that its pods come back and it counts as used.
 // Invariants: I4.
 func TestLostSleep(t *testing.T) {
-	former := sleep(api.Succeeded, func(s *api.Sleep) { s.Operation, s.Attempt, s.KeepMembers = "000000000000", 4, 5 })
+	former := sleep(api.Succeeded, func(s *api.Sleep) { s.Operation, s.Attempt = "000000000000", 4 })
 	check(t, map[string]Input{
 		"it has lost the record":                on(web(zero, stopped())),
 		"it has the record of an earlier sleep": on(web(zero, stopped(), former)),

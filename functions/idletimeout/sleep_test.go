@@ -361,7 +361,7 @@ func TestParkedMemberKeepsNoGroupAwake(t *testing.T) {
 	set := web(group, build.Replicas(3), build.ReplicaCounts(3, 3), build.LastActivity(time.Minute))
 	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{db, set}}
 	s.step("db")
-	if record := s.sleepOf("db"); record.Phase != api.Failed || record.KeepMembers == 0 {
+	if record := s.sleepOf("db"); record.Phase != api.Failed {
 		t.Fatal(build.Words(record))
 	}
 	s.sets[0] = build.With(s.sets[0], zero, build.ReplicaCounts(0, 0)) // the user scales the custom resource to zero
@@ -377,7 +377,7 @@ func TestParkedMemberKeepsNoGroupAwake(t *testing.T) {
 }
 
 // TestActivityStartsASiblingThatWasStoppedWithoutASleep: one custom resource has two sets, db and web, in one group. The operator is
-// stopped for db, when pause-owner refuses the sleep of web (TestRefusedSiblingKeepsItsClaims). web is at zero, because its operator has
+// stopped for db, when pause-owner refuses the sleep of web. web is at zero, because its operator has
 // stopped it for Drydock, and not because a user wanted it. An activity of web must start it: only a wake-up of db ends the stop.
 func TestActivityStartsASiblingThatWasStoppedWithoutASleep(t *testing.T) {
 	byCluster, group := build.ControlledBy("PerconaXtraDBCluster", "main"), build.InGroup("shop")
@@ -385,7 +385,7 @@ func TestActivityStartsASiblingThatWasStoppedWithoutASleep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			db := build.Set("db", zero, build.ReplicaCounts(0, 0), group, byCluster, build.IdleTimeout("1h"), build.LastActivity(9*time.Hour),
 				build.WithSleep(build.Sleep(api.Asleep, build.OwnerStops(), build.AsleepFor(time.Minute))))
-			refused := build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, time.Minute), func(s *api.Sleep) { s.KeepMembers = 3 })
+			refused := build.Sleep(api.Refused, build.SleepEnded(api.OwnerNotPausable, time.Minute))
 			set := web(zero, build.ReplicaCounts(0, 0), group, byCluster, build.LastActivity(9*time.Hour), build.WithSleep(refused))
 			s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{set, db}}
 			for range 4 {

@@ -50,8 +50,6 @@ func beginWaking(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, re
 		// The set was not scaled down yet, or another client set a new count. An operator starts and stops members one by one.
 		if next.Replicas = replicas; next.OwnerStops {
 			next.Replicas = max(replicas, sleep.Replicas)
-		} else if isStopped(m) && statefulset.Controller(m.Set) != nil && replicas < sleep.Replicas {
-			next.KeepMembers = max(next.KeepMembers, sleep.Replicas) // its operator may start the others later
 		}
 	} else if first := unreadyDependency(group, m); first != "" && !next.OwnerStops {
 		next.Step, next.Reason = api.AwaitsDependency, api.DependencyFirst
@@ -220,11 +218,6 @@ func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, messa
 		if next.FailedAt == "" {
 			next.FailedAt = api.Waking
 		}
-	}
-	if replicas := statefulset.Replicas(m.Set); next.OwnerStops && (replicas < next.Replicas || in.Group.StoppedWithSibling(m)) {
-		next.KeepMembers = max(next.KeepMembers, next.Replicas)
-	} else if replicas >= next.KeepMembers {
-		next.KeepMembers = 0
 	}
 	next.StartsLate = phase == api.Failed
 	if idle.EnoughReady(m.Set, true) {

@@ -8,9 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/statefulset"
 )
 
 // failOperation ends an operation before it has changed the set. For a resize, restore then removes the prepared objects.
@@ -25,9 +23,6 @@ func failOperation(in Input, planned operation.Record, reason api.Reason, messag
 		}
 		next := operation.Fail(record, api.Refused, in.Now, reason, message)
 		next.OwnerStops, next.RefusalDigest, next.Step = false, operation.RefusalDigest(in.Set), stepOf(reason)
-		if record.OwnerStops || statefulset.Controller(in.Set) != nil && mayBeStopped(in) { // for this sleep or another set's
-			next.KeepMembers = max(record.KeepMembers, record.Replicas, statefulset.Replicas(in.Set))
-		}
 		return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...).
 			Then(events.OperationFailed, next.Operation)
 	}
@@ -117,9 +112,4 @@ func retryHint(in Input, planned operation.Record) string {
 		return text
 	}
 	return text + ", or immediately with the annotation " + api.RetryAnnotation
-}
-
-// mayBeStopped reports whether an operator may have stopped members of the set. If the owners were not read, nothing is known.
-func mayBeStopped(in Input) bool {
-	return len(in.Owners) == 0 || slices.ContainsFunc(in.Owners, func(o Owner) bool { return o.Row.Supports(owners.ByStop) })
 }

@@ -30,8 +30,7 @@ func (in Input) writesOf(planned operation.Record, o Owner, h hold) []plan.Actio
 		return h.actions
 	}
 	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
-		Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: h.by == owners.ByStop,
-		KindBelow: operation.KindBelow(in.Set, o.Object.GetUID())}
+		Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: h.by == owners.ByStop}
 	return append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, h.actions...)
 }
 

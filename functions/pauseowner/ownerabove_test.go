@@ -26,7 +26,7 @@ func TestStopByOwnerAboveIsRecorded(t *testing.T) {
 			continue
 		}
 		in.Set = build.With(in.Set, build.WithSleep(next))
-		if record := createdRecord(t, in); record.UID != next.StoppedOwner || record.KindBelow != below {
+		if record := createdRecord(t, in); record.UID != next.StoppedOwner {
 			t.Errorf("controller %s: %+v", controller, record)
 		}
 	}

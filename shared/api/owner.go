@@ -76,9 +76,6 @@ type PausedOwner struct {
 	UID      types.UID `json:"uid"`
 	// Stopped is true when the operator stops the set itself.
 	Stopped bool `json:"stopped,omitempty"`
-	// KindBelow is the kind of the set's controller if the owner is above it, else empty. The operator of a stopped owner then stops the sets
-	// of other controllers of that kind, too.
-	KindBelow string `json:"kindBelow,omitempty"`
 }
 
 // Encode returns the record as JSON.

@@ -40,7 +40,7 @@ func (m Member) concerned(c operation.Change, v Verdict, timeout time.Duration) 
 		return m.concernedWhileActive(c, v)
 	case c.Gone || !statefulset.Managed(m.Set):
 		return nil
-	case m.LostSleep, m.NeedsRenewal(), !m.Busy && m.hasWork(c, v, timeout):
+	case m.LostSleep, !m.Busy && m.hasWork(c, v, timeout):
 		return functions{api.IdleTimeout}
 	case !m.Busy && RefusedByOwner(m.Sleep) && operation.RefusalDue(c, &m.Sleep.Header):
 		return functions{api.PauseOwner}
@@ -53,7 +53,7 @@ func (m Member) hasWork(c operation.Change, v Verdict, timeout time.Duration) bo
 	switch {
 	case m.Err != nil:
 		return !m.InvalidReported()
-	case m.BecameReadyLate(), m.StartedAllMembers():
+	case m.BecameReadyLate():
 		return true
 	case m.IsCorrected(): // only the sweep knows whether the dependencies in the group are valid
 		return c.Swept || m.Set.Labels[api.GroupLabel] == ""

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -42,9 +43,9 @@ func (g Group) Verdicts(now, asked time.Time) []Verdict {
 	if g.usedSince(asked) {
 		asked = time.Time{} // the request is over: the next sleep is one for want of activity, which asks the probes
 	}
-	timeout, kept := g.Timeout(), ""
+	timeout, kept, stops := g.Timeout(), "", g.ownerStops()
 	for _, m := range g {
-		if why := m.reasonToStayAwake(now, asked, timeout); why != "" {
+		if why := m.reasonToStayAwake(now, asked, timeout, stops); why != "" {
 			kept = m.Set.Name + " " + why
 			break
 		}
@@ -166,21 +167,50 @@ func (g Group) Find(name string) *Member {
 // the other members know the timeout.
 func (m Member) VerdictAlone(now time.Time) Verdict {
 	grouped := m.Set.Labels[api.GroupLabel] != "" && m.Rules.Timeout == 0
-	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.reasonToStayAwake(now, time.Time{}, 0) == "" {
+	if grouped && m.Sleep.Active() && m.Sleep.Phase != api.Waking && m.reasonToStayAwake(now, time.Time{}, 0, ownerStops{}) == "" {
 		return Verdict{Request: RequestIdle, Why: "the state of its group is unknown"}
 	}
 	return Group{m}.Verdicts(now, time.Time{})[0]
 }
 
+// ownerStops are the owners that Drydock has stopped, or is about to stop, for sleeps of members of a group.
+type ownerStops struct {
+	owners map[types.UID]bool
+	// below has the kinds of controllers below such an owner. Its operator may stop the sets of all of them, and nothing tells which they are.
+	below map[string]bool
+}
+
+// ownerStops returns the stops for the group's sleeps.
+func (g Group) ownerStops() ownerStops {
+	stops := ownerStops{owners: map[types.UID]bool{}, below: map[string]bool{}}
+	for _, m := range g {
+		controller := statefulset.Controller(m.Set)
+		if !m.Sleep.Active() || !m.Sleep.OwnerStops || controller == nil {
+			continue
+		}
+		owner := cmp.Or(m.Sleep.StoppedOwner, controller.UID)
+		stops.owners[owner] = true
+		if owner != controller.UID {
+			stops.below[controller.Kind] = true
+		}
+	}
+	return stops
+}
+
+// reach reports whether the operator of the member may stop it, or has stopped it, because of one of the stops.
+func (s ownerStops) reach(m Member) bool {
+	controller := statefulset.Controller(m.Set)
+	switch {
+	case controller == nil:
+		return false
+	case s.owners[controller.UID]:
+		return true
+	case m.Sleep != nil && m.Sleep.StoppedOwner != "":
+		return s.owners[m.Sleep.StoppedOwner]
+	}
+	return s.below[controller.Kind]
+}
+
 // StoppedWithSibling reports whether the operator of the member may stop it, or has stopped it, because of a stop for another member of the
 // same owner.
-func (g Group) StoppedWithSibling(m Member) bool {
-	return slices.ContainsFunc(g, func(other Member) bool {
-		controller := statefulset.Controller(other.Set)
-		if other.Set.Name == m.Set.Name || !other.Sleep.Active() || !other.Sleep.OwnerStops || controller == nil {
-			return false
-		}
-		stopped := cmp.Or(other.Sleep.StoppedOwner, controller.UID)
-		return operation.MayStop(m.Set, stopped, operation.KindBelow(other.Set, stopped))
-	})
-}
+func (g Group) StoppedWithSibling(m Member) bool { return g.ownerStops().reach(m) }

@@ -83,6 +83,9 @@ func reducedSet(set *appsv1.StatefulSet) *appsv1.StatefulSet {
 	if value, ok := set.Annotations[api.WakeReadyAnnotation]; ok {
 		reduced.Annotations[api.WakeReadyAnnotation] = text.Clip(value, longestWakeReady)
 	}
+	if controller := statefulset.Controller(set); controller != nil {
+		reduced.OwnerReferences = []metav1.OwnerReference{*controller}
+	}
 	reduced.Spec.Replicas = set.Spec.Replicas
 	reduced.Status = set.Status
 	reduced.Status.Conditions = nil
@@ -108,7 +111,7 @@ func (m Member) verdict(timeout time.Duration, kept string, asked time.Time) Ver
 
 // reasonToStayAwake returns why the member keeps its group awake, or "". The text follows the member's name. A paused member keeps no other
 // member awake.
-func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) string {
+func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration, stops ownerStops) string {
 	r := m.Rules
 	switch {
 	case m.Err != nil || m.SleepErr != nil:
@@ -121,7 +124,7 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 		return "is kept warm at this hour"
 	case m.Sleep.Active():
 		return m.reasonToWake()
-	case timeout == 0 || statefulset.Replicas(m.Set) == 0 && (m.Sleep == nil || m.Sleep.KeepMembers == 0):
+	case timeout == 0 || statefulset.Replicas(m.Set) == 0 && !stops.reach(m): // only its users start it
 		return ""
 	case statefulset.Replicas(m.Set) > 0 && m.startsLate() && !asked.After(m.Sleep.Finished.Time):
 		return "has not become ready after its latest wake-up"
@@ -139,17 +142,6 @@ func (m Member) reasonToStayAwake(now, asked time.Time, timeout time.Duration) s
 // large database may need hours for its recovery.
 func (m Member) startsLate() bool {
 	return m.Sleep != nil && m.Sleep.StartsLate && m.Sleep.Finished != nil
-}
-
-// StartedAllMembers reports whether the set's operator has started all members that the set had before its latest sleep. It had not when
-// that sleep ended.
-func (m Member) StartedAllMembers() bool {
-	return m.Sleep != nil && m.Sleep.KeepMembers > 0 && statefulset.Replicas(m.Set) >= m.Sleep.KeepMembers
-}
-
-// NeedsRenewal reports whether the record of the latest sleep has to be stored with the UID of the set, because it keeps members.
-func (m Member) NeedsRenewal() bool {
-	return m.Sleep != nil && m.Sleep.Set.UID != m.Set.UID && m.Sleep.KeepMembers > 0
 }
 
 // BeganInFuture reports whether a clock that was ahead has begun the set's active sleep. Each activity would be older than the sleep, and

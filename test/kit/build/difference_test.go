@@ -16,7 +16,7 @@ import (
 func TestPlanShowsHowRecordsChange(t *testing.T) {
 	record := Sleep(api.Stopping, SleepReason(api.WaitingForReady, "it stops"), SleepDue(time.Hour))
 	asleep := record.Clone()
-	asleep.Phase, asleep.Message, asleep.Deadline, asleep.PodsGoneAt, asleep.KeepMembers = api.Asleep, "", nil, operation.Moment(Now), 2
+	asleep.Phase, asleep.Message, asleep.Deadline, asleep.PodsGoneAt, asleep.Starts = api.Asleep, "", nil, operation.Moment(Now), 2
 	copied := Operation(api.Moving, Members(api.MemberMoved, "data-web-0"))
 	two := copied.Clone()
 	two.Members[0].Claims[0].BytesDone = 7
@@ -28,8 +28,8 @@ func TestPlanShowsHowRecordsChange(t *testing.T) {
 		want     []string
 	}{
 		"fields change, are added and removed": {Set("web", WithSleep(record)), api.SleepAnnotation, asleep.Encode(), []string{
-			"sleep.deadline: 1h0m0s -> none", "sleep.keepMembers: 2", `sleep.message: "it stops" -> none`, "sleep.phase: Stopping -> Asleep",
-			"sleep.quiesced: 0s"}},
+			"sleep.deadline: 1h0m0s -> none", `sleep.message: "it stops" -> none`, "sleep.phase: Stopping -> Asleep",
+			"sleep.quiesced: 0s", "sleep.starts: 2"}},
 		"members change": {Set("web", Status(copied)), api.StatusAnnotation, two.Encode(), []string{
 			"status.members[0].claims[0].bytesDone: 7", "status.members[1]: {ordinal: 1, phase: Pending}"}},
 		"a field that no code knows": {Set("web", Annotation(api.ScaleAnnotation, `{"a":1}`)), api.ScaleAnnotation, `{"a":1,"b":[2]}`,
