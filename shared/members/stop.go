@@ -90,7 +90,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 // OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that
 // stopped them does not start them. They are asked for once.
 func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
-	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) {
+	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) && stop.StartedAt != nil {
 		return false
 	}
 	return sleep.Step == api.StartedForOwner || sleep.Step == "" && sleep.WakingAt == nil && !sleep.OwnerStops
