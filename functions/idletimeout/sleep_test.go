@@ -260,6 +260,23 @@ func TestSetScaledToZeroByAnotherClientStaysAtZero(t *testing.T) {
 	}
 }
 
+// TestUserStopsWhatHeHasStarted: a user starts a sleeping set, whose pods need some time to become ready, and scales it to zero again.
+// Drydock asks back only pods that it has stopped itself.
+// Invariants: I4.
+func TestUserStopsWhatHeHasStarted(t *testing.T) {
+	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(build.ReplicaCounts(3, 0), build.Label("broken", "yes"),
+		stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour)))}}
+	s.step("web")
+	if s.sleepOf("web").Phase != api.Waking {
+		t.Fatal(build.Words(s.sleepOf("web")))
+	}
+	s.sets[0] = build.With(s.sets[0], zero, build.ReplicaCounts(0, 0))
+	s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+	if record := s.sleepOf("web"); record.Active() || record.Reason != api.AtZeroAlready || statefulset.Replicas(s.sets[0]) != 0 {
+		t.Errorf("%d replicas, %s:\n%s", statefulset.Replicas(s.sets[0]), build.Words(record), strings.Join(s.log, "\n"))
+	}
+}
+
 // TestZeroOfOtherClusterIsRespected: the operator has stopped db, whose group has a set web. Before Drydock has written that it stops web,
 // too, a visit ends the sleep of the group, and web is at zero. Its operator has stopped it only if the custom resource is the same.
 // Otherwise its user has scaled it to zero.

@@ -126,7 +126,7 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 			fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
 	case scaler != nil && !in.scalerStartsSet(m):
 		return conclude(in, m, api.Succeeded, api.AtZeroAlready, fmt.Sprintf("its Scaler %s requests no pods", scaler.Name))
-	case m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil:
+	case awaited && m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil: // else it was the stop that the API server has rejected
 		return noteRefusedStart(in, m)
 	case scaler != nil && !overdue, scaler == nil && awaited: // an end would forget an order that scale-hooks has yet to carry out
 		return plan.Wait(api.WaitingForReady, "its pods have not been asked back yet")

@@ -73,6 +73,8 @@ func TestWakingAtZero(t *testing.T) {
 		"it began with the wake-up, and its pods have yet to be asked for": waking(edits{withoutStop}),
 		"it began with the wake-up, and is at zero again": waking(edits{withoutStop}, stopped(build.NotStopped(),
 			build.StartedFor(30*time.Second))),
+		"the API server had rejected its stop, and another client scaled it to zero": waking(nil,
+			stopped(build.NotStopped(), build.RefusedBy("webhook denied"))),
 		"the user aborts it":            waking(nil, stopped(), abort),
 		"the set is no longer opted in": waking(nil, stopped(), optOut),
 	})
@@ -112,29 +114,41 @@ func TestAwaitOwner(t *testing.T) {
 }
 
 // TestRejectedStartIsTriedAgain: while the API server rejects the replicas, the sleep stays, and says so once for each cause. The set
-// starts when the cause is gone.
+// starts when the cause is gone, whoever has stopped it.
 // Invariants: I8.
 func TestRejectedStartIsTriedAgain(t *testing.T) {
-	s := simulation{t: t, now: build.Now, rejection: "quota exceeded", sets: []*appsv1.StatefulSet{
-		web(zero, build.LastActivity(0), stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour)))}}
-	s.runUntil(24*time.Hour, func() bool { return !s.sleepOf("web").Active() })
-	if record := s.sleepOf("web"); record.Phase != api.Waking || record.Reason != api.StartRefused {
-		t.Fatalf("%s:\n%s", build.Words(record), strings.Join(s.log, "\n"))
+	asleep := func(options ...func(*api.Sleep)) build.Option {
+		return sleep(api.Asleep, append(options, build.AsleepFor(time.Hour))...)
 	}
-	said := 0
-	for _, line := range s.log {
-		if strings.Contains(line, ": do "+string(api.StartRefused)) {
-			said++
-		}
-	}
-	if said != 1 {
-		t.Errorf("idle-timeout has noted the rejection %d times:\n%s", said, strings.Join(s.log, "\n"))
-	}
-	s.rejection = ""
-	s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
-	record := s.sleepOf("web")
-	if record.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 || record.Message != "the set runs again" {
-		t.Errorf("%d replicas, %s", statefulset.Replicas(s.sets[0]), build.Words(record))
+	for name, set := range map[string]*appsv1.StatefulSet{
+		"scale-hooks has stopped it": web(zero, build.LastActivity(0), stopped(), asleep()),
+		"its operator has stopped it": web(zero, build.LastActivity(0), asleep(build.OwnerStops()),
+			build.ControlledBy("Database", "main")),
+		"another client has scaled it to zero": web(zero, build.AwakeFor(48*time.Hour),
+			build.Annotation(api.WakeReplicasAnnotation, "3")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := simulation{t: t, now: build.Now, rejection: "quota exceeded", sets: []*appsv1.StatefulSet{set}}
+			s.runUntil(24*time.Hour, func() bool { return false })
+			if record := s.sleepOf("web"); record.Phase != api.Waking || record.Reason != api.StartRefused {
+				t.Fatalf("%s:\n%s", build.Words(record), strings.Join(s.log, "\n"))
+			}
+			said := 0
+			for _, line := range s.log {
+				if strings.Contains(line, ": do "+string(api.StartRefused)) {
+					said++
+				}
+			}
+			if said != 1 {
+				t.Errorf("idle-timeout has noted the rejection %d times:\n%s", said, strings.Join(s.log, "\n"))
+			}
+			s.rejection = ""
+			s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+			record := s.sleepOf("web")
+			if record.Phase != api.Succeeded || statefulset.Replicas(s.sets[0]) != 3 || record.Message != "the set runs again" {
+				t.Errorf("%d replicas, %s:\n%s", statefulset.Replicas(s.sets[0]), build.Words(record), strings.Join(s.log, "\n"))
+			}
+		})
 	}
 }
 

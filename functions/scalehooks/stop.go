@@ -33,6 +33,8 @@ func (w work) keepStop() plan.Plan {
 		return plan.Do(api.ScalingDown, actions...)
 	case step == members.StartPods:
 		return w.startPods()
+	case step == members.NoteStart:
+		return plan.Do(api.StatusUpdated, w.storeStop(w.started(w.stop)).Actions()...)
 	}
 	return w.tidyStop(step)
 }

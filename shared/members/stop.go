@@ -42,6 +42,7 @@ const (
 	NoStep     StopStep = iota
 	StopPods            // scale the set to zero
 	StartPods           // ask the pods back
+	NoteStart           // store that another client has started the pods
 	RenewStop           // store the Stop with the UID of the set that a resize has created again
 	DropPolicy          // forget the user's retention policy, because a user has written another one meanwhile
 	EndStop             // restore the retention policy, and remove the Stop
@@ -71,6 +72,8 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case held != nil:
 		return NoStep
+	case !atZero && stop.Pending() && stop.Of(sleep) && sleep.Active(): // a client that scales to zero later means it
+		return NoteStart
 	case atZero && (stop.Pending() && stop.Kind == api.KindSleep && (stop.Of(sleep) || !statefulset.Managed(set)) ||
 		OrdersStart(sleep, stop)):
 		if stop != nil && stop.RefusedAt != nil && operation.Within(now, stop.RefusedAt.Time, retry) {
@@ -90,7 +93,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 // OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that
 // stopped them does not start them. They are asked for once.
 func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
-	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) {
+	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) && stop.StartedAt != nil {
 		return false
 	}
 	return sleep.Step == api.StartedForOwner || sleep.Step == "" && sleep.WakingAt == nil && !sleep.OwnerStops

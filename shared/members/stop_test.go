@@ -143,9 +143,12 @@ func TestNextStopStep(t *testing.T) {
 		"a set wakes, and its pods were asked back": {
 			standing(0, sleeps(api.Waking, wokenUp), withStop(startedBy)), NoStep,
 		},
-		"a set wakes, and another client started it": {standing(2, sleeps(api.Waking, wokenUp), withStop()), NoStep},
-		"the sleep has ended, at zero":               {standing(0, sleeps(api.Succeeded, ended), withStop()), StartPods},
-		"the sleep has failed, at zero":              {standing(0, sleeps(api.Failed, ended), withStop()), StartPods},
+		"a set wakes, and another client started it": {standing(2, sleeps(api.Waking, wokenUp), withStop()), NoteStart},
+		"a set wakes after a rejected stop, and another client scales it to zero": {
+			standing(0, sleeps(api.Waking, wokenUp), withStop(build.NotStopped(), refusedAgo(retry))), NoStep,
+		},
+		"the sleep has ended, at zero":  {standing(0, sleeps(api.Succeeded, ended), withStop()), StartPods},
+		"the sleep has failed, at zero": {standing(0, sleeps(api.Failed, ended), withStop()), StartPods},
 		"a user scales to zero after the wake-up": {
 			standing(0, sleeps(api.Succeeded, ended), withStop(startedBy)), EndStop,
 		},
@@ -168,6 +171,9 @@ func TestNextStopStep(t *testing.T) {
 		},
 		"a wake-up of a set at zero was rejected just now": {
 			standing(0, sleeps(api.Waking), withStop(build.NotStopped(), refusedAgo(time.Second))), NoStep,
+		},
+		"a wake-up of a set at zero was rejected, and its time has come": {
+			standing(0, sleeps(api.Waking), withStop(build.NotStopped(), refusedAgo(retry))), StartPods,
 		},
 		"a wake-up of a set at zero, for its operator": {standing(0, sleeps(api.Waking, build.OwnerStops())), NoStep},
 		"a wake-up of a set whose Scaler was deleted while paused": {
