@@ -21,6 +21,8 @@ type findings struct {
 	figures *figures
 	// active maps the active operations that a record on their set names to their kinds.
 	active map[operationKey]api.Kind
+	// stops holds the operations that have stopped the pods of a set, which has the Stop.
+	stops map[operationKey]bool
 	// replicasRestored holds the operations that have restored the replicas of their set. Their paused owner must be resumed.
 	replicasRestored map[operationKey]bool
 	// scaledSets holds the sets with a scale record: a Scaler scales them, or has scaled them.
@@ -45,7 +47,7 @@ type scaledSet struct {
 
 func newFindings(now time.Time) *findings {
 	return &findings{tick: fmt.Sprint(now.Unix()), notices: map[events.Ref]notice{}, figures: newFigures(),
-		active: map[operationKey]api.Kind{}, replicasRestored: map[operationKey]bool{},
+		active: map[operationKey]api.Kind{}, stops: map[operationKey]bool{}, replicasRestored: map[operationKey]bool{},
 		scaledSets: map[events.Ref]scaledSet{}, waitingTurns: map[string]*notice{},
 		inJournals: map[operationKey]bool{}, incomplete: map[string]bool{}}
 }
@@ -94,7 +96,7 @@ func (r *findings) addRecords(set *appsv1.StatefulSet, records operation.Records
 		}
 	}
 	if stop := api.LoadStop(set); stop.Pending() { // its record needs no attention
-		r.active[operationKey{set.Namespace, stop.Operation}] = stop.Kind
+		r.stops[operationKey{set.Namespace, stop.Operation}] = true
 	}
 }
 

@@ -356,8 +356,10 @@ func TestSleepJournalsWakeFunctionsThatEndSleep(t *testing.T) {
 			record, paused}, []string{"idle-timeout", "pause-owner"}},
 		"the set's replicas were restored": {[]metav1.Object{idleWeb(build.ReplicaCounts(1, 0), sleepOf(api.Waking)),
 			record, paused}, []string{"idle-timeout", "pause-owner"}},
-		"the set sleeps, and nothing is wrong": {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep)), record,
-			paused}, nil},
+		"the set sleeps, and has lost its stop": {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep)), record},
+			[]string{"scale-hooks"}},
+		"the set sleeps, and nothing is wrong": {[]metav1.Object{idleWeb(build.Replicas(0), sleepOf(api.Asleep),
+			build.WithStop(build.Stop())), record, paused}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := sweptSets(t, row.in...)

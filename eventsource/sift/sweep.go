@@ -187,7 +187,8 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 					found.figures.addOwner(&l.Items[i], kind)
 				}
 				switch {
-				case !active && link.Role == api.RoleStop: // of a set that has lost it, or its opt-in label
+				case link.Role == api.RoleStop && found.stops[key]:
+				case link.Role == api.RoleStop: // its set has lost the Stop or the opt-in label, or is about to be stopped
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.IdleTimeout, api.ScaleHooks}))
 				case !active && link.Role == api.RoleOwner:
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))

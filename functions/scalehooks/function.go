@@ -77,7 +77,10 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.F
 	in.Retry, in.Answer, in.Key = h.retry, h.answer, rand.Text()
 	in.AutoscalerError = fault.Text(failures.OfKind(plan.Autoscalers))
 	if rejected := failures[h.handled:].Rejected(); rejected.Err != nil && rejected.Action.Resource != plan.Autoscalers {
-		in.Rejected, in.Forbidden, in.RejectedPlan = fault.Text(rejected.Err), apierrors.IsForbidden(rejected.Err), rejected.Plan
+		in.Rejected, in.Forbidden = fault.Text(rejected.Err), apierrors.IsForbidden(rejected.Err)
+		if rejected.Action.Verb != plan.VerbDelete {
+			in.RejectedPlan = rejected.Plan
+		}
 	}
 	in.RetryNotRemovable = failures.OfKind(plan.Scalers) != nil
 	if last := failures.Rejected(); last.Err != nil && last.Action.Resource == plan.ScalerStatus {

@@ -205,9 +205,9 @@ func TestRejectedCountIsNotedOnce(t *testing.T) {
 		want    []string
 	}{
 		"a stop": {web(3, asleep(api.Stopping)), nil,
-			[]string{"POST controllerrevisions", "PATCH replicas", "PATCH stop", "POST events"}},
+			[]string{"POST controllerrevisions", "PATCH replicas", "PATCH stop"}},
 		"a start": {web(0, asleep(api.Waking, wokenUp), withStop()), []metav1.Object{stopOf(build.Stop())},
-			[]string{"PATCH replicas", "PATCH stop", "POST events"}},
+			[]string{"PATCH replicas", "PATCH stop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			lists, writes := build.EmptyLists(), []string(nil)

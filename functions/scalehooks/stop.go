@@ -151,12 +151,12 @@ func (w work) noteRefusal(step members.StopStep) plan.Plan {
 	}
 	next = next.Clone()
 	next.Refused, next.RefusedAt = text.Clip(w.Rejected, maxQuote), operation.Moment(w.Now)
-	message := fmt.Sprintf("the API server rejected 0 replicas: %s. So the set does not sleep", next.Refused)
-	if step == members.StartPods {
-		message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; the next try is in %s",
-			max(next.Replicas, 1), next.Refused, w.Settings.SleepRetry)
+	actions := w.storeStop(next).Actions()
+	if !sleep.Active() { // else idle-timeout reports it
+		actions = append(actions, w.warn(api.Rejected, "the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; "+
+			"the next try is in %s", max(next.Replicas, 1), next.Refused, w.Settings.SleepRetry))
 	}
-	return plan.Do(api.Rejected, append(w.storeStop(next).Actions(), w.warn(api.Rejected, "%s", message))...)
+	return plan.Do(api.Rejected, actions...)
 }
 
 // endStop removes the Stop and its record, and restores the user's retention policy. If the API server

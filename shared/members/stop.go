@@ -48,6 +48,9 @@ const (
 	EndStop             // restore the retention policy, and remove the Stop
 )
 
+// ChangesNoCount reports whether the step leaves the replicas as they are. Such a step waits for no other operation.
+func (s StopStep) ChangesNoCount() bool { return s == RenewStop || s == DropPolicy || s == EndStop }
+
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
 // If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock.

@@ -152,7 +152,7 @@ func (r Records) Busy(kind api.Kind) bool {
 // operatorHolds reports whether the owner's operator stops the set for its sleep, and starts it. Otherwise scale-hooks does, also by the
 // scalings of a Scaler.
 func (r Records) operatorHolds() bool {
-	return r.SleepErr != nil || r.Sleep.Active() && r.Sleep.OwnerStops
+	return r.SleepErr != nil || r.Sleep.Active() && r.Sleep.OwnerStops && r.Sleep.Step != api.StartedForOwner
 }
 
 // CleanupAwaitingRetry returns the failed or refused cleanup that a retry on the set means, or nil if the retry means a resize or a sleep.
