@@ -186,7 +186,8 @@ func TestSleepOfDeletedSetIsNotStuck(t *testing.T) {
 // TestStoppingWithinDeadlineIsNotStuck: a set may fall asleep for as long as the grace period of its pods, which is part of the
 // deadline. DrydockWakeStuck is critical, fires after 75 minutes, and says that the set "does not wake up".
 func TestStoppingWithinDeadlineIsNotStuck(t *testing.T) {
-	stopping := build.WithSleep(build.Sleep(api.Stopping, build.SleepStarted(2*time.Hour), build.SleepDue(time.Hour))) // terminationGracePeriodSeconds: 10800
+	// terminationGracePeriodSeconds: 10800
+	stopping := build.WithSleep(build.Sleep(api.Stopping, build.SleepStarted(2*time.Hour), build.SleepDue(time.Hour)))
 	set := build.Set("web", build.Replicas(0), stopping, build.WithStop(build.Stop(build.StoppedFor(2*time.Hour))))
 	f := newFigures()
 	f.addSet(set, operation.Of(set), build.Now)

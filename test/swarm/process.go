@@ -127,7 +127,8 @@ func (w *World) kill(i int) {
 	w.held = slices.Delete(w.held, i, i+1)
 }
 
-// longestRequest is how long a request can be on its way: its client gives up after serve.DefaultDeadline, and the API server after a minute.
+// longestRequest is how long a request can be on its way: its client gives up after serve.DefaultDeadline, and the API server after a
+// minute.
 const longestRequest = 2 * time.Minute
 
 // loseOldRequests ends the held processes whose request has been on its way for too long after the time has passed.
