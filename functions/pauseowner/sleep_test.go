@@ -466,7 +466,7 @@ func TestOwnerIsResumedAfterSleep(t *testing.T) {
 		"the record belongs to another set":             in(api.Asleep, pause, build.UID("uid-2")),
 		"the process died before it deleted the record": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause)),
 		"the owner shows no pause, and its write may still arrive": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause).
-			created(longestRequest - time.Second)),
+			created(longestRequest-time.Second)),
 		"the owner shows no pause, and its write can arrive no more": in(api.Succeeded, ownerWithPause(t).recorded(owners.ByPause).
 			created(longestRequest)),
 		"the set sleeps, and a resize has ended": in(api.Asleep, pause,
