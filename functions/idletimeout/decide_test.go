@@ -388,9 +388,9 @@ func TestRequestedSleepOfGroupStays(t *testing.T) {
 	}
 }
 
-// TestStartedMembersAreKeptNoLonger: cleanup-pod keeps the claims of members that an operator has not started after a sleep. It may forget
-// them when all have been started, unless the operator may stop them again for a sibling.
-func TestStartedMembersAreKeptNoLonger(t *testing.T) {
+// TestCountBeforeSleepIsForgotten: the record has the count from before a sleep until the operator has started all members. It keeps it
+// longer if the operator may stop them again for a sibling.
+func TestCountBeforeSleepIsForgotten(t *testing.T) {
 	operated, keeps := build.ControlledBy("Database", "main"), func(s *api.Sleep) { s.KeepMembers = 3 }
 	late := sleep(api.Failed, build.OwnerStops(), build.SleepEnded(api.NotReady, time.Hour), build.ReadyFor(time.Hour), keeps)
 	used, sibling := build.LastActivity(0), member("db", shop, operated, zero, sleep(api.Asleep, build.OwnerStops()))

@@ -34,7 +34,7 @@ type Sleep struct {
 	// Failure says why the sleep failed, while the set wakes because of that. It is nil if the sleep did not fail.
 	Failure *SleepFailure `json:"failure,omitempty"`
 	// KeepMembers is how many members the set had before a sleep after which its owner's operator has not started all of them, or 0. Until
-	// it has, cleanup-pod keeps their claims.
+	// it has, the set keeps its group awake also while it is at zero. The ledger, not this field, keeps the claims.
 	KeepMembers int32 `json:"keepMembers,omitempty"`
 	// Starts counts the sleeps in a row that other clients ended by scaling the set up: those before this one, and also this one once it
 	// has ended in that way.

@@ -147,7 +147,7 @@ func (m Member) StartedAllMembers() bool {
 	return m.Sleep != nil && m.Sleep.KeepMembers > 0 && statefulset.Replicas(m.Set) >= m.Sleep.KeepMembers
 }
 
-// NeedsRenewal reports whether the record of the latest sleep has to be stored with the UID of the set, because it keeps members.
+// NeedsRenewal reports whether the record of the latest sleep has to be stored with the UID of the set, because of its KeepMembers.
 func (m Member) NeedsRenewal() bool {
 	return m.Sleep != nil && m.Sleep.Set.UID != m.Set.UID && m.Sleep.KeepMembers > 0
 }
