@@ -15,14 +15,10 @@ func CleanupAsked(set *appsv1.StatefulSet) bool {
 	return asked && len(set.Spec.VolumeClaimTemplates) > 0
 }
 
-// ReplicasManager returns the field manager that last wrote the set's replicas, for example "kubectl" or an operator's name, or "".
+// ReplicasManager returns the field manager that last wrote the set's replicas, for example "kubectl" or an operator's name, or "" if
+// managedFields does not say.
 func ReplicasManager(set *appsv1.StatefulSet) string {
-	manager, _ := ReplicasWriter(set)
-	return manager
-}
-
-// ReplicasWriter returns the field manager that last wrote the set's replicas, and when. Both are empty if managedFields does not say.
-func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
+	manager, at := "", time.Time{}
 	for _, entry := range set.ManagedFields {
 		var fields struct {
 			Spec struct {
@@ -39,7 +35,7 @@ func ReplicasWriter(set *appsv1.StatefulSet) (manager string, at time.Time) {
 			}
 		}
 	}
-	return manager, at
+	return manager
 }
 
 // SpecObserved reports whether the StatefulSet controller has observed the set's latest spec.
