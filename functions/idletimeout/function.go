@@ -3,7 +3,7 @@
 //
 //	in    activity, wake, sleep (for a set or a group); StatefulSets that are not in the requested state; the tick
 //	get   the StatefulSet and the other sets of its group, and the Scalers that their records name; for an activity probe: pods
-//	do    patch StatefulSets: sleep, last-activity
+//	do    patch StatefulSets: sleep, last-activity; remove retry and abort
 //	out   sleep.decided, wake.decided, scaled, operation.failed
 //	never puts a set to sleep while any of its inputs is unknown; never moves a time earlier; never decides that a set is stopped before
 //	pause-owner has the consent of its owner

@@ -98,7 +98,7 @@ func handleWakingMembers(in Input, m idle.Member) plan.Plan {
 		return plan.Wait(api.WaitingForReady, "its operator has started %d of %d replicas", replicas, sleep.Replicas)
 	case sleep.OwnerStops && replicas < sleep.Replicas:
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("its operator has started only %d of %d replicas in time. Check the "+
-			"operator. cleanup-pod keeps the claims of the others until it has started them", replicas, sleep.Replicas))
+			"operator. The claims of the others are kept", replicas, sleep.Replicas))
 	case idle.EnoughReady(m.Set, true):
 		if sleep.FailedAt != "" {
 			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})

@@ -12,7 +12,7 @@ import (
 func (w work) awaitCleanup(next func() plan.Plan) plan.Plan {
 	cleanup, ledger := operation.Of(w.Set).Cleanup, api.LoadLedger(w.Set)
 	switch {
-	case w.record.Paused: // the members of a paused set start again, so cleanup-pod keeps their claims
+	case w.record.Paused: // the members of a paused set start again, so the ledger orders no removal
 		return next()
 	case !cleanup.Active() && (ledger == nil || ledger.Removing == nil):
 		return next()

@@ -4,10 +4,11 @@
 //
 //	in    StatefulSet, Scaler and hook Job changes; owner.paused and wake.decided; scale.hook.completed and .failed; retry; the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
-//	      namespace; list the Job of the current hook by its name, and pods of a failed hook Job; for a set that is stopped, or was scaled
-//	      down with a cleanup template, list ControllerRevisions
-//	do    patch StatefulSet: replicas, whenScaled, stop, scale, members; create and delete the record of a stop and hook Jobs; patch Scaler:
-//	      status, replicas, retry; create, patch and delete the Scaler's HorizontalPodAutoscaler
+//	      namespace; list the Job of the current hook by its name, and the pods of an ended hook Job with the Events about their ends; for
+//	      a set that may have a stop, or was scaled down with a cleanup template, list ControllerRevisions; for one that was scaled up
+//	      during a cleanup, list cleanup pods
+//	do    patch StatefulSet: replicas, whenScaled, stop, scale, members; remove cleanup-from; create and delete the record of a stop and
+//	      hook Jobs; patch Scaler: status, replicas; remove retry; create, patch and delete the Scaler's HorizontalPodAutoscaler
 //	out   scale.hook.requested, scale.completed, operation.failed
 //	never changes the count before the Scaler's pre hook has succeeded; never writes spec.paused of a Scaler
 package scalehooks

@@ -38,7 +38,7 @@ type Input struct {
 	HookPods []*corev1.Pod
 	// Kills has the Events about the ends of HookPods whose success they decide, and says why HookPods may be incomplete.
 	Kills podend.Kills
-	// Records are the records of stops of sets with this name. They are read if the set is at zero, has a Stop or is gone.
+	// Records are the records of stops of sets with this name. They are read if the set may have one, or is gone.
 	Records []Record
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
 	Rejected string

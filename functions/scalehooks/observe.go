@@ -144,9 +144,9 @@ func isHook(job *batchv1.Job, set string) bool {
 		})
 }
 
-// observeMembers reads what the ledger needs. Of a set that was scaled down: whether a record of a stop or a resize says that its pods
-// were stopped for a while, or that its claims are incomplete. Such a record is written before any pod is stopped, and the set was read
-// before this. Of a set that was scaled up: which ordinals have a cleanup pod.
+// observeMembers reads what the ledger needs. Of a set that was scaled down: whether a record of a stop, a resize or a paused owner says
+// that its pods were stopped for a while, or that its claims are incomplete. Such a record is written before any pod is stopped, and the
+// set was read before this. Of a set that was scaled up: which ordinals have a cleanup pod.
 func (f *Function) observeMembers(ctx context.Context, in *Input) error {
 	if in.Set == nil {
 		return nil

@@ -199,9 +199,9 @@ func drained(members string) func(env map[string]string) bool {
 	}
 }
 
-// TestAllMembersAreDrainedIfPauseEndsAtZero: either all members are drained, or the record stays paused. Otherwise cleanup-pod would delete
-// all claims. The user ends the pause and requests no members: after another client has started one member of three, or as a retry of a
-// pause that failed when the members had ended.
+// TestAllMembersAreDrainedIfPauseEndsAtZero: either all members are drained, or the record stays paused. Otherwise the ledger might order
+// the removal of all members. The user ends the pause and requests no members: after another client has started one member of three, or as
+// a retry of a pause that failed when the members had ended.
 func TestAllMembersAreDrainedIfPauseEndsAtZero(t *testing.T) {
 	for name, set := range map[string]*appsv1.StatefulSet{
 		"one member was started":         pausedSet(1, api.Succeeded, pausedAtZero),

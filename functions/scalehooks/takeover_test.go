@@ -80,7 +80,7 @@ func TestPauseDoesNotRememberTheMaximum(t *testing.T) {
 }
 
 // TestPauseEndsBeforeItsScaling: a user pauses the Scaler while its set is taken over, and ends the pause before the scaling begins. The
-// record must not stay paused: cleanup-pod would clean up nothing.
+// record must not stay paused: no later scale-down would become an order.
 func TestPauseEndsBeforeItsScaling(t *testing.T) {
 	in := observed(web(1), pilot(wants(1), pausedScaler))
 	for _, a := range Decide(in).Actions {
@@ -92,7 +92,7 @@ func TestPauseEndsBeforeItsScaling(t *testing.T) {
 	in.Scalers[0] = build.With(in.Scalers[0].DeepCopy(), resumed)
 	end, _ := playToEnd(t, in)
 	if r := recordIn(end); r.Paused || *end.Set.Spec.Replicas != 1 {
-		t.Errorf("the set has its member, and no cleanup ever runs: %s", build.Words(r))
+		t.Errorf("the set has its member, and no scale-down becomes an order: %s", build.Words(r))
 	}
 }
 
@@ -109,7 +109,7 @@ func TestReplacedScalerKeepsTheCountBeforeThePause(t *testing.T) {
 func TestScalerAtZeroIsNotPaused(t *testing.T) {
 	end, _ := playToEnd(t, observed(web(0), pilot(wants(0), withHooks, byHPA)))
 	if r := recordIn(end); r.Paused || api.LoadStop(end.Set) != nil {
-		t.Errorf("cleanup-pod never cleans up: %s, stop %s", build.Words(r), build.Words(api.LoadStop(end.Set)))
+		t.Errorf("no scale-down becomes an order: %s, stop %s", build.Words(r), build.Words(api.LoadStop(end.Set)))
 	}
 	end.Scalers[0] = pilot(wants(1), withHooks, byHPA)
 	for range 10 {

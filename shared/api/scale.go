@@ -50,8 +50,8 @@ type Reverts struct {
 type ScalerRef SetRef
 
 // LoadScale returns the record of the set's latest scaling, with the rules of LoadResize. If a resize has created the set again, the record
-// has the former UID until scale-hooks renews it. It counts nevertheless: without it, the members that its Scaler wants would count as
-// removed, and cleanup-pod would delete their claims.
+// has the former UID until scale-hooks renews it. It counts nevertheless: without it, the Scaler would take the set over anew, and a
+// pause or a scaling would be forgotten.
 func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
 	scale := &Scale{}
 	if found, err := load(set, ScaleAnnotation, scale, KindScale); !found {

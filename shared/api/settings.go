@@ -57,7 +57,7 @@ type Settings struct {
 	ReadyTimeout time.Duration `envconfig:"DRYDOCK_READY_TIMEOUT" default:"30m" desc:"time limit until moved or woken pods are ready"`
 
 	HookTimeout time.Duration `envconfig:"DRYDOCK_HOOK_TIMEOUT" default:"15m" desc:"time limit for a hook before or after a member"`
-	SleepRetry  time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"wait before a failed sleep is tried again"`
+	SleepRetry  time.Duration `envconfig:"DRYDOCK_SLEEP_RETRY" default:"10m" desc:"wait before a failed sleep, or a rejected start after it, is tried again"`
 
 	// ProbeTimeout limits all activity probes of a set and its group together, and all member checks of a set. A set whose probe fails
 	// stays awake.

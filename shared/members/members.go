@@ -1,8 +1,9 @@
-// Package members keeps the ledger of a StatefulSet: which pods it has, running or stopped, and which are to be removed with their claims.
-// It is pure.
+// Package members has the rules about pods that are not requested now: members.go keeps the ledger of a StatefulSet, which says which pods
+// it has, running or stopped, and which are to be removed with their claims. stop.go has the next step of a stop, after which the pods come
+// back. It is pure.
 //
-// A claim is deleted only for an order in the ledger, and an order needs proof that a pod is not expected back. So a lost or outdated
-// ledger keeps claims. It never deletes them.
+// A claim is deleted only for an order in the ledger, or with a set that has cleanup-on-delete. An order needs proof that a pod is not
+// expected back. So a lost or outdated ledger keeps claims. It never deletes them.
 package members
 
 import (

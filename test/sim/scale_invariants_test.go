@@ -66,7 +66,7 @@ func (s *scaleInvariants) drained(set setType, record *api.Scale) string {
 	return fmt.Sprintf("I1: members %s are removed, and these hooks have run: %+v", removed(live, s.count), s.hooks.runs)
 }
 
-// away checks that the record of a paused set says that its members come back. Then cleanup-pod keeps their claims.
+// away checks that the record of a paused set says that its members come back. Then the ledger orders no removal.
 func (s *scaleInvariants) away(set setType, record *api.Scale) string {
 	if !s.pauses || *set.Spec.Replicas > 0 || record != nil && record.Paused {
 		return ""
