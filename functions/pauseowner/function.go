@@ -51,7 +51,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 			return plan.Plan{}, err
 		}
 		in.Failures = failures
-		if turns := failures.OfKind(plan.ConfigMaps); turns != nil {
+		if turns := failures.OfKind(plan.ConfigMaps).Err; fault.IsPermanent(turns) {
 			f.log.WarnContext(ctx, "cannot write the list of turns, so movers have no limit", "error", turns.Error())
 			in.Turns = nil
 		}

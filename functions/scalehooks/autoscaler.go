@@ -12,7 +12,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -45,8 +44,7 @@ func (w work) reconcileAutoscalers() plan.Plan {
 // wantsAutoscaler reports whether the Scaler should have an autoscaler. A Scaler that cannot scale has none, because its count would change
 // without effect. A set that is held has none, because the count must not change meanwhile.
 func (w work) wantsAutoscaler(s *v1alpha1.Scaler) bool {
-	return s == w.scaler && w.Set != nil && scale.Autoscaled(s) && members.HoldingSleep(w.Set) == nil && w.Set.DeletionTimestamp == nil &&
-		statefulset.Managed(w.Set)
+	return s == w.scaler && w.Set != nil && scale.Autoscaled(s) && !w.held() && w.Set.DeletionTimestamp == nil && statefulset.Managed(w.Set)
 }
 
 // autoscalerNamedAfter returns the HorizontalPodAutoscaler with the Scaler's name, or nil. Its owner may be another object.

@@ -48,7 +48,7 @@ func Decide(in Input) plan.Plan {
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.advance()
-	case w.stopStep().ChangesNoCount(): // also before and during a resize, which may create the set again
+	case w.stopStep().ChangesNoCount() && !w.RecordsKept: // also before and during a resize, which may create the set again
 		return w.tidyStop(w.stopStep())
 	case w.Rejected != "": // no scaling is active that could fail
 		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejected})
@@ -194,6 +194,10 @@ func (w work) decideIdle() plan.Plan {
 		}
 	case w.losesPausedMembers(*wanted):
 		return w.beginScaling(w.pausedCount())
+	case w.record.Paused && live > 0 && !w.held(): // others have started the pods, or the pause has ended before it stopped them
+		next := w.record.Clone()
+		next.Paused, next.Previous, next.Target = false, live, live
+		return w.storeRecord(api.StatusUpdated, next)
 	case live != w.record.Target && live == *wanted:
 		return w.recordLiveCount(live)
 	case live != w.record.Target && w.adoptsLiveCount():
@@ -205,10 +209,6 @@ func (w work) decideIdle() plan.Plan {
 		return w.revertCount(w.record.Target)
 	case live != *wanted:
 		return w.beginScaling(*wanted)
-	case w.record.Paused && live > 0 && !w.held(): // the pause has ended before it stopped the members
-		next := w.record.Clone()
-		next.Paused = false
-		return w.storeRecord(api.StatusUpdated, next)
 	case w.record.Adopts != w.acceptsOtherClients():
 		next := w.record.Clone()
 		next.Adopts = !next.Adopts

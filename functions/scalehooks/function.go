@@ -76,14 +76,15 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.F
 		return plan.Plan{}, err
 	}
 	in.Retry, in.Answer, in.Key = h.retry, h.answer, rand.Text()
-	in.AutoscalerError = fault.Text(failures.OfKind(plan.Autoscalers))
+	in.AutoscalerError = fault.Text(failures.OfKind(plan.Autoscalers).Err)
 	if rejected := failures[h.handled:].Rejected(); rejected.Err != nil && rejected.Action.Resource != plan.Autoscalers {
 		in.Rejected, in.Forbidden = fault.Text(rejected.Err), apierrors.IsForbidden(rejected.Err)
 		if rejected.Action.Verb != plan.VerbDelete {
 			in.RejectedPlan = rejected.Plan
 		}
 	}
-	in.RetryNotRemovable = failures.OfKind(plan.Scalers) != nil
+	in.RetryNotRemovable = failures.OfKind(plan.Scalers).Err != nil
+	in.RecordsKept = failures.OfKind(plan.ControllerRevisions).Action.Verb == plan.VerbDelete
 	if last := failures.Rejected(); last.Err != nil && last.Action.Resource == plan.ScalerStatus {
 		in.RefusedStatusOf = last.Action.Name // a second Scaler of the set has no other place where this is reported
 		h.log.WarnContext(ctx, "the API server rejects the status of a Scaler", "scaler", ref.Namespace+"/"+in.RefusedStatusOf,

@@ -40,6 +40,8 @@ type Input struct {
 	Kills podend.Kills
 	// Records are the records of stops of sets with this name. They are read if the set may have one, or is gone.
 	Records []Record
+	// RecordsKept is true if the API server rejected the deletion of one of them during this event.
+	RecordsKept bool
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
 	Rejected string
 	// RejectedPlan is the reason of the plan with that write. It is empty if the write was a deletion: that is tried again, whatever the plan

@@ -175,11 +175,21 @@ func (f *Function) observeRecords(ctx context.Context, in *Input, operationID st
 	if operationID == "" && in.Set != nil && !mayHaveRecord(in.Set, len(in.Scalers) > 0) {
 		return nil
 	}
-	return f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {
+	err := f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {
 		if link.Role == api.RoleStop && link.Set.Name == in.Name {
 			in.Records = append(in.Records, Record{Revision: revision, Link: link})
 		}
 	})
+	if err != nil || len(in.Records) == 0 || in.Set == nil {
+		return err
+	}
+	// The set must be newer than its records: another process may have begun the next stop since, whose record would look left over.
+	set := &appsv1.StatefulSet{}
+	found, err := f.client.Get(ctx, plan.StatefulSets, in.Namespace, in.Name, set)
+	if in.Set = nil; found {
+		in.Set = set
+	}
+	return err
 }
 
 // mayHaveRecord reports whether the record of a stop may exist for the set: it is stopped or about to be, its Stop has not ended, or it was

@@ -56,7 +56,11 @@ func (w work) tidyStop(step members.StopStep) plan.Plan {
 	case step == members.RenewStop:
 		next := w.stop.Clone()
 		next.Set.UID = w.Set.UID
-		return plan.Do(api.StatusUpdated, w.storeStop(next).Actions()...)
+		actions := w.deleteRecords().Actions
+		if next.Pending() {
+			actions = append(actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, next)))
+		}
+		return plan.Do(api.StatusUpdated, append(actions, w.storeStop(next).Actions()...)...)
 	case step == members.DropPolicy:
 		next := w.stop.Clone()
 		next.WhenScaled = ""
@@ -91,7 +95,7 @@ func (w work) nextStop(operationID string, kind api.Kind) *api.Stop {
 	if w.stop != nil {
 		next.WhenScaled = w.stop.WhenScaled
 	}
-	if w.stop.Pending() {
+	if goesOn := w.stop != nil && (w.stop.Operation == operationID || kind == api.KindScale || next.Replicas == 0); w.stop.Pending() && goesOn {
 		next.Replicas, next.Again = max(w.stop.Replicas, 1), w.stop.Operation == operationID
 	}
 	return next
@@ -162,6 +166,9 @@ func (w work) noteRefusal(step members.StopStep) plan.Plan {
 // endStop removes the Stop and its record, and restores the user's retention policy. If the API server
 // rejects it, Retain stays, which deletes no claim.
 func (w work) endStop() plan.Plan {
+	if w.RecordsKept { // a later event tries it again
+		return plan.Noop(api.CleaningUp)
+	}
 	patch, notes := plan.PatchOf(plan.StatefulSets, w.Set), []plan.Action(nil)
 	if was := w.stop.WhenScaled; was != "" {
 		if w.rejects(api.CleaningUp) {
@@ -197,9 +204,13 @@ func (w work) keepStopForScaler() plan.Plan {
 // the Stop stays until they have been started for that, and needs no record.
 func (w work) giveUpStopped() plan.Plan {
 	if w.hasPreHook() {
-		actions := w.deleteRecords().Actions
-		if w.hasStopOfSleep() { // its end would start the pods if the Scaler is deleted
-			actions = append(actions, w.storeStop(w.stopOfScaler()).Actions()...)
+		actions, next, patch := w.deleteRecords().Actions, w.stopOfScaler(), plan.PatchOf(plan.StatefulSets, w.Set)
+		if next.WhenScaled != "" && statefulset.AtZero(w.Set) {
+			plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, next.WhenScaled, "whenScaled "+string(next.WhenScaled))
+			next.WhenScaled = ""
+		}
+		if next.Encode() != w.stop.Encode() { // the end of a sleep would start the pods if the Scaler is deleted
+			actions = append(actions, patch.Annotate(api.StopAnnotation, next.Encode()).Actions()...)
 		}
 		return plan.Do(api.CleaningUp, actions...)
 	}
@@ -227,12 +238,18 @@ func (w work) storedStop() (latest *api.Stop, err error) {
 		switch {
 		case problem != nil:
 			err = problem
-		case stop.Operation != r.Link.Operation || stop.Set != r.Link.Set || stop.StoppedAt == nil:
+		case stop.Operation != r.Link.Operation || stop.Set != r.Link.Set || stop.StoppedAt == nil || w.hasEnded(stop):
 		case latest == nil || latest.StoppedAt.Before(stop.StoppedAt):
 			latest = stop
 		}
 	}
 	return latest, err
+}
+
+// hasEnded reports whether the sleep of the stored stop has ended. Its pods were asked back, or were never stopped.
+func (w work) hasEnded(stop *api.Stop) bool {
+	sleep := operation.Of(w.Set).Sleep
+	return stop.Of(sleep) && !sleep.Active()
 }
 
 // ensureRecord creates the record of a stop if it is missing. A ControllerRevision is immutable, so one with another count is replaced.
@@ -254,7 +271,7 @@ func (w work) ensureRecord(stop *api.Stop) []plan.Action {
 func (in Input) deleteRecords() plan.Plan {
 	var actions []plan.Action
 	for _, r := range in.Records {
-		if r.Revision.DeletionTimestamp == nil {
+		if r.Revision.DeletionTimestamp == nil && !in.RecordsKept {
 			actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
 		}
 	}

@@ -83,7 +83,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 			return NoStep
 		}
 		return StartPods
-	case stop == nil, sleep.Active() && stop.Of(sleep): // the sleep still asks whether its pods were asked back
+	case stop == nil, sleep.Active(): // it still asks whether its pods were asked back, or it is about to stop them
 		return NoStep
 	case stop.Pending() && (atZero || scaling != nil && scaling.Paused): // a Scaler starts the pods, or it was deleted
 		return NoStep

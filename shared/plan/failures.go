@@ -46,14 +46,14 @@ func (f Failures) Of(resource Resource, name string) error {
 	return nil
 }
 
-// OfKind returns why the API server rejected the latest rejected write to an object of the kind, or nil.
-func (f Failures) OfKind(resource Resource) error {
+// OfKind returns the latest failure of a write to an object of the kind, or the zero value without an error.
+func (f Failures) OfKind(resource Resource) Failure {
 	for _, one := range slices.Backward(f) {
-		if one.Action.Resource == resource && fault.IsPermanent(one.Err) {
-			return one.Err
+		if one.Action.Resource == resource {
+			return one
 		}
 	}
-	return nil
+	return Failure{}
 }
 
 // Has reports whether the same write has failed before.
