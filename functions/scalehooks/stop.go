@@ -149,7 +149,7 @@ func (w work) noteRefusal(step members.StopStep) plan.Plan {
 	}
 	next = next.Clone()
 	next.Refused, next.RefusedAt = text.Clip(w.Rejected, maxQuote), operation.Moment(w.Now)
-	message := fmt.Sprintf("the API server rejected 0 replicas: %s. So the set does not sleep", next.Refused)
+	message := fmt.Sprintf("the API server rejected 0 replicas: %s. So the set stays awake. Remove the cause", next.Refused)
 	if step == members.StartPods {
 		message = fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; the next try is in %s",
 			max(next.Replicas, 1), next.Refused, w.Settings.SleepRetry)
@@ -203,6 +203,8 @@ func (w work) giveUpStopped() plan.Plan {
 	}
 	return plan.Do(api.AtZeroAlready, w.storeStop(w.started(w.stop)).Actions()...)
 }
+
+const replicasPath = "/spec/replicas"
 
 // setCount sets the replicas of the set.
 func (w work) setCount(patch *plan.Patch, count int32) {
