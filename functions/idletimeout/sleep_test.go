@@ -377,7 +377,7 @@ func TestParkedMemberKeepsNoGroupAwake(t *testing.T) {
 }
 
 // TestActivityStartsASiblingThatWasStoppedWithoutASleep: one custom resource has two sets, db and web, in one group. The operator is
-// stopped for db, when pause-owner refuses the sleep of web (TestRefusedSiblingKeepsItsClaims). web is at zero, because its operator has
+// stopped for db, when pause-owner refuses the sleep of web. web is at zero, because its operator has
 // stopped it for Drydock, and not because a user wanted it. An activity of web must start it: only a wake-up of db ends the stop.
 func TestActivityStartsASiblingThatWasStoppedWithoutASleep(t *testing.T) {
 	byCluster, group := build.ControlledBy("PerconaXtraDBCluster", "main"), build.InGroup("shop")

@@ -18,6 +18,6 @@ func TestRefusedSleepKeepsAddedMembers(t *testing.T) {
 		t.Fatal("no record is stored")
 	}
 	if next.Phase != api.Refused || next.KeepMembers != 5 {
-		t.Errorf("the claims of members 3 and 4 are not kept: keepMembers %d; %s", next.KeepMembers, build.Words(next))
+		t.Errorf("the record does not have the count of five members: keepMembers %d; %s", next.KeepMembers, build.Words(next))
 	}
 }
