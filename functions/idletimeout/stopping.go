@@ -29,7 +29,8 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 		return plan.Do(api.FellAsleep, append(operation.Store(m.Set, next).Actions(), operation.NoteOf(m.Set, next, false))...).
 			Then(events.Scaled, sleep.Operation)
 	case m.Stop.Of(sleep) && m.Stop.RefusedAt != nil && !stopped:
-		return failSleep(in, group, m, sleep, api.Rejected, "the API server rejected a write of the scale-down: "+m.Stop.Refused)
+		return failSleep(in, group, m, sleep, api.Rejected,
+			fmt.Sprintf("the API server rejected a write of the scale-down: %s. Remove the cause", m.Stop.Refused))
 	case failed != nil && !stopped:
 		return failSleep(in, group, m, sleep, failed.Reason, fmt.Sprintf("the scale-down to zero failed: %s", failed.Message))
 	case in.Now.After(in.stopDeadline(m)):

@@ -119,13 +119,15 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 	scaler := in.Scalers[m.Set.Name]
 	switch {
 	case scaler != nil && scaler.Spec.Paused:
-		return conclude(in, m, api.Succeeded, api.SetPaused, fmt.Sprintf("its Scaler %s is paused, so it stays at zero", scaler.Name))
+		return conclude(in, m, api.Succeeded, api.SetPaused, fmt.Sprintf("its Scaler %s is paused, so it stays at zero. To start it, set "+
+			"spec.paused of the Scaler to false", scaler.Name))
 	case scalerFailedToStart(m):
 		record := operation.Of(m.Set).Scale
 		return conclude(in, m, api.Failed, record.Reason,
 			fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
 	case scaler != nil && !in.scalerStartsSet(m):
-		return conclude(in, m, api.Succeeded, api.AtZeroAlready, fmt.Sprintf("its Scaler %s requests no pods", scaler.Name))
+		return conclude(in, m, api.Succeeded, api.AtZeroAlready, fmt.Sprintf("its Scaler %s requests no pods, so it stays at zero. To start it, "+
+			"scale the Scaler", scaler.Name))
 	case awaited && m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil: // else it was the stop that the API server has rejected
 		return noteRefusedStart(in, m)
 	case scaler != nil && !overdue, scaler == nil && awaited: // an end would forget an order that scale-hooks has yet to carry out

@@ -31,6 +31,6 @@ func (w work) restoreFixedCount() plan.Plan {
 
 // setRequestedCount sets spec.replicas of the Scaler.
 func (w work) setRequestedCount(count int32, notes ...plan.Action) plan.Plan {
-	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace("/spec/replicas", count, fmt.Sprintf("replicas = %d", count))
+	patch := plan.PatchOf(plan.Scalers, w.scaler).Replace(replicasPath, count, fmt.Sprintf("replicas = %d", count))
 	return plan.Do(api.CountAdopted, append(patch.Actions(), notes...)...)
 }

@@ -11,8 +11,6 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-const replicasPath = "/spec/replicas"
-
 // After quickReverts reverts within contestWindow, the count is contested: each further revert waits for contestPause after the last one.
 // This ends when the count was not reverted for contestWindow.
 const (

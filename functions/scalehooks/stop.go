@@ -217,6 +217,8 @@ func (w work) giveUpStopped() plan.Plan {
 	return plan.Do(api.AtZeroAlready, w.storeStop(w.started(w.stop)).Actions()...)
 }
 
+const replicasPath = "/spec/replicas"
+
 // setCount sets the replicas of the set.
 func (w work) setCount(patch *plan.Patch, count int32) {
 	now := statefulset.Replicas(w.Set)

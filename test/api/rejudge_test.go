@@ -176,7 +176,7 @@ func TestRefusedSleepBeginsWhenItsCauseIsGone(t *testing.T) {
 				}
 				return ""
 			})
-			must(t, drive.Tick(t.Context())) // all members run, so the record need not keep their claims any more
+			must(t, drive.Tick(t.Context())) // all members run, so the record forgets their count
 			before := w.Set("web").Annotations[api.SleepAnnotation]
 			must(t, drive.Tick(t.Context()))
 			if after := w.Set("web").Annotations[api.SleepAnnotation]; after != before {
