@@ -17,6 +17,7 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
@@ -28,6 +29,7 @@ import (
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -381,3 +383,28 @@ func TestSignalOf(t *testing.T) {
 		t.Error("sleepRequestedAt is wrong")
 	}
 }
+
+// TestMemberWhoseWebhookDoesNotAnswerKeepsNoOtherAsleep: apply ends the event when the same write fails again, so that web never wakes.
+func TestMemberWhoseWebhookDoesNotAnswerKeepsNoOtherAsleep(t *testing.T) {
+	old := build.LastActivity(0)
+	asleep := func(name string, options ...build.Option) build.Option {
+		return func(o metav1.Object) {
+			for _, option := range append(options, build.Replicas(0), build.InGroup("shop"), sleep(api.Asleep)) {
+				option(o)
+			}
+		}
+	}
+	in := on(member("web", asleep("web", old)), member("db", asleep("db", old)))
+	first := Decide(in)
+	if len(first.Actions) == 0 || first.Actions[0].Name != "db" {
+		t.Fatalf("the test is wrong: %s", first)
+	}
+	in.Failures = plan.Failures{{Action: first.Actions[0], Plan: first.Reason, Err: apierrors.NewInternalError(errNoAnswer{})}}
+	if p := Decide(in); len(p.Actions) == 0 || p.Actions[0].Name != "web" {
+		t.Errorf("%s", p)
+	}
+}
+
+type errNoAnswer struct{}
+
+func (errNoAnswer) Error() string { return "failed calling webhook" }

@@ -48,7 +48,7 @@ func Decide(in Input) plan.Plan {
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
 		return w.advance()
-	case w.stopStep().ChangesNoCount() && !w.RecordsKept: // also before and during a resize, which may create the set again
+	case w.stopStep().ChangesNoCount(): // also before and during a resize, which may create the set again
 		return w.tidyStop(w.stopStep())
 	case w.Rejected != "": // no scaling is active that could fail
 		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejected})

@@ -77,11 +77,8 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.F
 	}
 	in.Retry, in.Answer, in.Key = h.retry, h.answer, rand.Text()
 	in.AutoscalerError = fault.Text(failures.OfKind(plan.Autoscalers).Err)
-	if rejected := failures[h.handled:].Rejected(); rejected.Err != nil && rejected.Action.Resource != plan.Autoscalers {
-		in.Rejected, in.Forbidden = fault.Text(rejected.Err), apierrors.IsForbidden(rejected.Err)
-		if rejected.Action.Verb != plan.VerbDelete {
-			in.RejectedPlan = rejected.Plan
-		}
+	if rejected := failures[h.handled:].Rejected(); concernsCount(rejected) {
+		in.Rejected, in.Forbidden, in.RejectedPlan = fault.Text(rejected.Err), apierrors.IsForbidden(rejected.Err), rejected.Plan
 	}
 	in.RetryNotRemovable = failures.OfKind(plan.Scalers).Err != nil
 	in.RecordsKept = failures.OfKind(plan.ControllerRevisions).Action.Verb == plan.VerbDelete
@@ -101,6 +98,13 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.F
 		}
 	}
 	return decided, nil
+}
+
+// concernsCount reports whether the rejected write is a part of a stop or a scaling. An autoscaler, and a record of a stop that has ended, are
+// not: they delay nothing.
+func concernsCount(rejected plan.Failure) bool {
+	deletesRecord := rejected.Action.Resource == plan.ControllerRevisions && rejected.Action.Verb == plan.VerbDelete
+	return rejected.Err != nil && rejected.Action.Resource != plan.Autoscalers && !deletesRecord
 }
 
 // decide takes the decision. A mutating webhook may change an autoscaler again right after each write. It would take all steps of each

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -22,6 +23,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
 
@@ -251,5 +253,97 @@ func TestRejectedCountIsNotedOnce(t *testing.T) {
 				t.Errorf("the Stop does not say it: %s", build.Words(stop))
 			}
 		})
+	}
+}
+
+// writesOf handles an event. The API server answers writes whose method and path contain failing with the code, and stores no other.
+func writesOf(t *testing.T, in Input, failing string, code int) (writes []string, err error) {
+	t.Helper()
+	lists := build.EmptyLists()
+	lists["statefulsets"] = []metav1.Object{in.Set}
+	for _, s := range in.Scalers {
+		lists["scalers"] = append(lists["scalers"], s)
+	}
+	for _, r := range in.Records {
+		lists["controllerrevisions"] = append(lists["controllerrevisions"], r.Revision)
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			lists.ServeHTTP(w, r)
+			return
+		}
+		_, name, _ := strings.Cut(r.URL.Path, "/namespaces/"+build.Namespace+"/")
+		writes = append(writes, r.Method+" "+name)
+		w.Header().Set("Content-Type", "application/json")
+		status := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`
+		if !strings.Contains(r.Method+" "+name, failing) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_, _ = io.WriteString(w, status)
+			return
+		}
+		w.WriteHeader(code)
+		_, _ = io.WriteString(w, map[int]string{
+			500: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"failed calling webhook"}`,
+			403: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"denied"}`}[code])
+	}))
+	t.Cleanup(server.Close)
+	f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), slog.New(slog.DiscardHandler))
+	_, err = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
+	return writes, err
+}
+
+// TestWebhookOfAutoscalersThatDoesNotAnswerDelaysNoStop: the set wakes, although the webhook for HorizontalPodAutoscalers is down.
+func TestWebhookOfAutoscalersThatDoesNotAnswerDelaysNoStop(t *testing.T) {
+	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+		in := observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(autoMode))
+		if writes, err := writesOf(t, in, "horizontalpodautoscalers", code); !slices.Contains(writes, "PATCH statefulsets/web") {
+			t.Errorf("%d: writes %v; %v", code, writes, err)
+		}
+	}
+}
+
+// TestRecordThatCannotBeDeletedDelaysNoScaling: a policy keeps the record of a stop that has ended. The Scaler scales nevertheless.
+func TestRecordThatCannotBeDeletedDelaysNoScaling(t *testing.T) {
+	in := alone(web(3, asleep(api.Succeeded, hasWoken), withStop(build.StartedFor(time.Minute)), withEndedScaling(3)), pilot(wants(5)),
+		stopOf(build.Stop()))
+	if writes, err := writesOf(t, in, "DELETE controllerrevisions", http.StatusForbidden); !slices.Contains(writes, "PATCH statefulsets/web") {
+		t.Errorf("writes %v; %v", writes, err)
+	}
+}
+
+// TestCountOfScalerIsNotOverwrittenAfterOptingOut: the set slept, was opted out, and so started. Its user has changed the Scaler, and opts
+// the set in again.
+func TestCountOfScalerIsNotOverwrittenAfterOptingOut(t *testing.T) {
+	adopts := editScaler(func(s *v1alpha1.Scaler) { s.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
+	for name, options := range map[string][]build.Option{"revert": {wants(5)}, "adopt": {wants(5), adopts}} {
+		in := alone(web(3, asleep(api.Succeeded, hasWoken), withRecord(api.Succeeded, pausedAtZero)), pilot(options...))
+		for range 5 {
+			p := Decide(in)
+			if words := p.String(); strings.Contains(words, "replicas 3 to 0") || p.Reason == api.CountAdopted {
+				t.Errorf("%s: %s", name, words)
+			}
+			for _, a := range p.Actions {
+				if a.Resource != plan.Scalers {
+					in = in.afterAction(a)
+				}
+			}
+		}
+	}
+}
+
+// TestRecordOfAStopSurvivesAResize: a resize creates a set again whose Scaler was deleted while it was paused. Then a manifest replaces its
+// annotations. The record must still say how many pods the set had.
+func TestRecordOfAStopSurvivesAResize(t *testing.T) {
+	in := alone(web(0, build.Status(replaced()), build.UID("uid-new"), build.Annotation(api.StopAnnotation, stopOfPause().Encode())),
+		stopOf(stopOfPause()))
+	end, _ := playToEnd(t, in)
+	if stop := api.LoadStop(end.Set); stop == nil || stop.Set.UID != "uid-new" || len(end.Records) != 1 {
+		t.Fatalf("the test is wrong: %s, %d records", build.Words(stop), len(end.Records))
+	}
+	end.Set = end.Set.DeepCopy()
+	end.Set.Annotations = nil
+	end, _ = playToEnd(t, end)
+	if api.LoadStop(end.Set) == nil {
+		t.Errorf("the stop is lost, %d records are left", len(end.Records))
 	}
 }

@@ -44,8 +44,7 @@ type Input struct {
 	RecordsKept bool
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
 	Rejected string
-	// RejectedPlan is the reason of the plan with that write. It is empty if the write was a deletion: that is tried again, whatever the plan
-	// wanted besides.
+	// RejectedPlan is the reason of the plan with that write.
 	RejectedPlan api.Reason
 	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.
 	Forbidden bool

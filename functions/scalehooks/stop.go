@@ -3,6 +3,7 @@ package scalehooks
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -166,9 +167,6 @@ func (w work) noteRefusal(step members.StopStep) plan.Plan {
 // endStop removes the Stop and its record, and restores the user's retention policy. If the API server
 // rejects it, Retain stays, which deletes no claim.
 func (w work) endStop() plan.Plan {
-	if w.RecordsKept { // a later event tries it again
-		return plan.Noop(api.CleaningUp)
-	}
 	patch, notes := plan.PatchOf(plan.StatefulSets, w.Set), []plan.Action(nil)
 	if was := w.stop.WhenScaled; was != "" {
 		if w.rejects(api.CleaningUp) {
@@ -179,8 +177,8 @@ func (w work) endStop() plan.Plan {
 		}
 	}
 	patch.Unannotate(api.StopAnnotation)
-	actions := w.deleteRecords().Actions // first: a record that outlived its Stop would start the set once more
-	return plan.Do(api.CleaningUp, append(append(actions, patch.Actions()...), notes...)...)
+	// The records are last: the sweep finds a set that has lost its opt-in label only by them.
+	return plan.Do(api.CleaningUp, slices.Concat(patch.Actions(), notes, w.deleteRecords().Actions)...)
 }
 
 // hasStopOfSleep reports whether the pods were stopped for a sleep.
@@ -233,7 +231,7 @@ func (w work) storeStop(stop *api.Stop) *plan.Patch {
 // another client may keep it for long.
 func (w work) storedStop() (latest *api.Stop, err error) {
 	for _, r := range w.Records {
-		if r.Link.Set.UID != w.Set.UID || r.Revision.DeletionTimestamp != nil {
+		if !r.Link.Set.IsOf(w.Set) || r.Revision.DeletionTimestamp != nil {
 			continue
 		}
 		stop, problem := api.LoadStopRecord(r.Revision)

@@ -41,10 +41,16 @@ func LoadStop(set *appsv1.StatefulSet) *Stop {
 	if text == "" || len(text) > longestStop || bounded.Document([]byte(text), s) != nil || !s.valid() || s.Set.Name != set.Name {
 		return nil
 	}
-	if header := (&Header{Set: s.Set}); !header.isOf(set) && !header.isOfFormer(set) {
+	if !s.Set.IsOf(set) {
 		return nil
 	}
 	return s
+}
+
+// IsOf reports whether the reference is to this set, or to the former one that the set's latest resize has replaced by it.
+func (r SetRef) IsOf(set *appsv1.StatefulSet) bool {
+	header := &Header{Set: r}
+	return header.isOf(set) || header.isOfFormer(set)
 }
 
 func (s *Stop) valid() bool {

@@ -207,7 +207,9 @@ const (
 func (f Facts) judge(set *appsv1.StatefulSet) verdict {
 	records, replicas := operation.Of(set), statefulset.Replicas(set)
 	switch s := records.Scale; {
-	case records.Resizing(), replicas > 0 && (records.Sleep.Active() || api.LoadStop(set) != nil): // a stop or a start has to end first
+	case records.Resizing():
+		return undecided
+	case s != nil && replicas > 0 && (records.Sleep.Active() || api.LoadStop(set) != nil): // the Scaler's stop has to end first
 		return undecided
 	case f.Held, records.Sleeping(), records.ScaleErr != nil, s != nil && s.Paused, replicas == 0 && !cleansAtZero(set):
 		return stopped

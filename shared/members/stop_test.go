@@ -225,7 +225,10 @@ func TestNextStopStep(t *testing.T) {
 			standing(3, sleeps(api.Waking, wokenUp), withStop(startedBy)), NoStep,
 		},
 		"the pods were asked back, and another sleep goes on": {
-			standing(3, sleeps(api.Waking, wokenUp), withStop(ofAnother, startedBy)), EndStop,
+			standing(3, sleeps(api.Waking, wokenUp), withStop(ofAnother, startedBy)), NoStep,
+		},
+		"the pods were asked back, and another sleep has ended": {
+			standing(3, sleeps(api.Succeeded, wokenUp), withStop(ofAnother, startedBy)), EndStop,
 		},
 		"the pods were asked back, and the sleep is lost": {standing(3, withStop(startedBy)), EndStop},
 		"another client started the set, and the sleep is over": {
@@ -326,6 +329,28 @@ func TestHoldingSleep(t *testing.T) {
 	} {
 		if held := HoldingSleep(standing(0, row.options...)) != nil; held != row.holds {
 			t.Errorf("%s: it holds: %t", name, held)
+		}
+	}
+}
+
+// TestRefusedStartOfASetThatDrydockHasNotStoppedIsTriedAgain: the message of idle-timeout promises the next try.
+func TestRefusedStartOfASetThatDrydockHasNotStoppedIsTriedAgain(t *testing.T) {
+	refused := withStop(build.NotStopped(), refusedAgo(100*retry))
+	if step := NextStopStep(standing(0, sleeps(api.Waking), refused), build.Now, retry); step != StartPods {
+		t.Errorf("a wake-up of a set at zero was rejected some time ago: step %d, want %d", step, StartPods)
+	}
+	owned := sleeps(api.Waking, wokenUp, forOwner, build.OwnerStops())
+	if step := NextStopStep(standing(0, owned, refused), build.Now, retry); step != StartPods {
+		t.Errorf("Drydock's start for an operator was rejected some time ago: step %d, want %d", step, StartPods)
+	}
+}
+
+// TestPolicyIsNotRestoredWhileAnOperatorStopsTheSet: whenScaled Delete takes the claims of the pods that the operator stops.
+func TestPolicyIsNotRestoredWhileAnOperatorStopsTheSet(t *testing.T) {
+	for _, phase := range []api.Phase{api.Planned, api.Stopping} {
+		set := standing(3, sleeps(phase, build.OwnerStops()), withStop(former, ofAnother, startedBy), operator)
+		if step := NextStopStep(set, build.Now, retry); step == EndStop {
+			t.Errorf("%s: step %d", phase, step)
 		}
 	}
 }

@@ -36,10 +36,10 @@ func (f Failures) Rejected() Failure {
 	return Failure{}
 }
 
-// Of returns why the API server rejected the latest rejected write to the object, or nil.
+// Of returns why the latest failed write to the object failed, or nil.
 func (f Failures) Of(resource Resource, name string) error {
 	for _, one := range slices.Backward(f) {
-		if one.Action.Resource == resource && one.Action.Name == name && fault.IsPermanent(one.Err) {
+		if one.Action.Resource == resource && one.Action.Name == name {
 			return one.Err
 		}
 	}

@@ -1,0 +1,7 @@
+# A Scaler with a pre hook gives up its stopped members, and the retention policy of its user does not come back.
+world sets=1 owner=0 delete scaler hook
+scalerpause web
+calm 3
+scaler web
+scalerpause web 1
+calm 3

@@ -1,0 +1,15 @@
+# A slow process ends a stop, and deletes the record of the next stop. A tool then removes the annotations.
+world sets=1 owner=0 idle
+sleepat web
+calm 3
+activity web
+deliver x3
+settle
+source
+deliver
+source
+slow 1 6
+paused web
+source
+deliver x8
+replace web
