@@ -25,6 +25,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 	ending, operators := build.ReplicaCounts(2, 2), build.OwnerStops()
 	optedOut := build.Label(api.ManagedLabel, "")
 	const none, idleTimeout, pauseOwner, both = "[]", "[idle-timeout]", "[pause-owner]", "[pause-owner idle-timeout]"
+	const starts = "[idle-timeout scale-hooks]"
 	type options = []build.Option
 	for name, row := range map[string]struct {
 		options      options
@@ -39,7 +40,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 		"the API server has rejected the stop":    {options{sleep(api.Stopping), zero, ending, refused}, idleTimeout, idleTimeout},
 		"it sleeps":                               {options{sleep(api.Asleep), zero, stop()}, none, none},
 		"it sleeps, and another client starts it": {options{sleep(api.Asleep), stop()}, idleTimeout, idleTimeout},
-		"it sleeps, and it is used":               {options{sleep(api.Asleep), zero, stop(), used}, idleTimeout, idleTimeout},
+		"it sleeps, and it is used":               {options{sleep(api.Asleep), zero, stop(), used}, starts, idleTimeout},
 		"it has yet to be started":                {options{sleep(api.Waking), zero, stop()}, none, idleTimeout},
 		"the API server has rejected the start":   {options{sleep(api.Waking), zero, notStarted}, idleTimeout, idleTimeout},
 		"it starts":                               {options{sleep(api.Waking), never, stop(build.StartedFor(time.Second))}, none, idleTimeout},
@@ -48,7 +49,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 		"its operator has to start it":            {options{sleep(api.Waking, operators), zero}, pauseOwner, both},
 		"its operator has started it":             {options{sleep(api.Waking, operators)}, idleTimeout, both},
 		"it is opted out while its pods end":      {options{sleep(api.Stopping), zero, stop(), optedOut}, idleTimeout, idleTimeout},
-		"its annotations become invalid":          {options{sleep(api.Asleep), zero, stop(), build.IdleTimeout("x")}, idleTimeout, idleTimeout},
+		"its annotations become invalid":          {options{sleep(api.Asleep), zero, stop(), build.IdleTimeout("x")}, starts, idleTimeout},
 		"its sleep cannot be read":                {options{zero, build.Annotation(api.SleepAnnotation, "{")}, idleTimeout, idleTimeout},
 		"it is being deleted":                     {options{sleep(api.Waking), zero, stop(), build.Deleting()}, none, none},
 		"it has lost its sleep":                   {options{zero, stop()}, idleTimeout, idleTimeout},
