@@ -103,8 +103,8 @@ func (h *handling) nextStep(ctx context.Context, ref events.Ref, failures plan.F
 	return decided, nil
 }
 
-// concernsCount reports whether the rejected write is a part of a stop or a scaling. An autoscaler, and a record of a stop that has ended, are
-// not: they delay nothing.
+// concernsCount reports whether the rejected write is a part of a stop or a scaling. An autoscaler, and a record of a stop that has ended,
+// are not: they delay nothing.
 func concernsCount(rejected plan.Failure) bool {
 	deletesRecord := rejected.Action.Resource == plan.ControllerRevisions && rejected.Action.Verb == plan.VerbDelete
 	return rejected.Err != nil && rejected.Action.Resource != plan.Autoscalers && !deletesRecord

@@ -96,7 +96,8 @@ func (w work) nextStop(operationID string, kind api.Kind) *api.Stop {
 	if w.stop != nil {
 		next.WhenScaled = w.stop.WhenScaled
 	}
-	if goesOn := w.stop != nil && (w.stop.Operation == operationID || kind == api.KindScale || next.Replicas == 0); w.stop.Pending() && goesOn {
+	// Pods that others have started during the stop of an earlier sleep are the count of the next one. A paused Scaler undoes them.
+	if w.stop.Pending() && (w.stop.Operation == operationID || kind == api.KindScale || next.Replicas == 0) {
 		next.Replicas, next.Again = max(w.stop.Replicas, 1), w.stop.Operation == operationID
 	}
 	return next
