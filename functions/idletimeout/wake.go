@@ -104,7 +104,7 @@ func handleWakingMembers(in Input, m idle.Member) plan.Plan {
 			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})
 			return conclude(in, m, api.Failed, failure.Reason, failure.Message)
 		}
-		reason, message := successOf(sleep)
+		reason, message := in.successOf(sleep)
 		return conclude(in, m, api.Succeeded, reason, message)
 	case overdue:
 		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
@@ -188,12 +188,17 @@ func awaitOwner(in Input, m idle.Member) plan.Plan {
 // wantedReplicas returns the replica count from before the sleep, at least one.
 func wantedReplicas(sleep *api.Sleep) int32 { return max(sleep.Replicas, 1) }
 
+// ownerAway says that the set's operator has not started it.
+func (in Input) ownerAway(sleep *api.Sleep) string {
+	return fmt.Sprintf("its operator has not started it within %s, so Drydock restores its %d replicas. Check the operator",
+		in.Settings.ReadyTimeout, wantedReplicas(sleep))
+}
+
 // startForOwner lets scale-hooks restore the replicas in place of the set's operator.
 func startForOwner(in Input, m idle.Member) plan.Plan {
 	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Step, next.Reason = api.StartedForOwner, api.OwnerAway
-	next.Message = fmt.Sprintf("its operator has not started it within %s, so Drydock restores its %d replicas. Check the operator",
-		in.Settings.ReadyTimeout, wantedReplicas(m.Sleep))
+	next.Message = in.ownerAway(m.Sleep)
 	if in.Scalers[m.Set.Name] != nil {
 		next.OwnerStops = false // otherwise the Scaler would wait for the operator
 	}
@@ -202,10 +207,13 @@ func startForOwner(in Input, m idle.Member) plan.Plan {
 }
 
 // successOf returns the reason and the message of a wake-up that has succeeded. The record still says what the set waited for, or who
-// started it.
-func successOf(sleep *api.Sleep) (api.Reason, string) {
-	if sleep.Starts > 0 {
+// started it. Only what users have to look into stays.
+func (in Input) successOf(sleep *api.Sleep) (api.Reason, string) {
+	switch {
+	case sleep.Starts > 0:
 		return api.StartedByOthers, sleep.Message
+	case sleep.Step == api.StartedForOwner:
+		return api.Awake, in.ownerAway(sleep)
 	}
 	return api.Awake, "the set runs again"
 }
