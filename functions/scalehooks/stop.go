@@ -126,10 +126,11 @@ func (w work) beginStopFor(scaling *api.Scale, patch *plan.Patch) []plan.Action 
 
 // startPods asks the pods of a set at zero back.
 func (w work) startPods() plan.Plan {
-	next, sleep := w.stop, operation.Of(w.Set).Sleep
+	var next *api.Stop
 	if w.hasStopOfSleep() {
 		next = w.stop.Clone()
 	} else { // the sleep has the count
+		sleep := operation.Of(w.Set).Sleep
 		next = w.nextStop(sleep.Operation, api.KindSleep)
 		next.Replicas, next.Again = sleep.Replicas, false
 	}
