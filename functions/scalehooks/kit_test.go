@@ -247,18 +247,6 @@ func afterPatch[T metav1.Object](object T, a plan.Action) T {
 	return next
 }
 
-// storedStop returns the Stop that the plan writes to the set, or nil.
-func storedStop(p plan.Plan) *api.Stop {
-	for _, a := range p.Actions {
-		for _, op := range a.Ops {
-			if text, written := op.Value.(string); written && op.Path == "/metadata/annotations/drydock.dev~1stop" {
-				return api.LoadStop(web(0, build.Annotation(api.StopAnnotation, text)))
-			}
-		}
-	}
-	return nil
-}
-
 func toJSON(what any) string {
 	text, err := json.Marshal(what)
 	if err != nil {
