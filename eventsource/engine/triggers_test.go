@@ -78,7 +78,7 @@ func TestShippedTriggersRouteEvents(t *testing.T) {
 		"the owner consents to a sleep":  {newEvent(events.OwnerPaused, "purpose", "sleep"), []string{"scale-hooks"}},
 		"a set is active":                {step(events.Activity), []string{"idle-timeout"}},
 		"a group is woken":               {newEvent(events.Wake, "group", "orders", "namespace", "n"), []string{"idle-timeout", "scale-hooks"}},
-		"a sleep is requested":           {step(events.Sleep), []string{"idle-timeout"}},
+		"a sleep is requested":           {step(events.Sleep), []string{"idle-timeout", "scale-hooks"}},
 		"a sleep is decided":             {step(events.SleepDecided), []string{"pause-owner"}},
 		"a wake-up is decided":           {step(events.WakeDecided), []string{"pause-owner", "scale-hooks"}},
 		"a set is scaled":                {step(events.Scaled), []string{"pause-owner"}},

@@ -2,7 +2,7 @@
 // else what is requested. A set with a Scaler is scaled in stages: the pre hook, the change of the count, the post hook. It also keeps the
 // ledger of the pods of each StatefulSet with a cleanup template.
 //
-//	in    StatefulSet, Scaler and hook Job changes; owner.paused, wake and wake.decided; scale.hook.completed and .failed; retry; the tick
+//	in    StatefulSet, Scaler and hook Job changes; owner.paused; sleep, wake and wake.decided; scale.hook.completed and .failed; retry; the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
 //	      namespace; list the Job of the current hook by its name, and the pods of an ended hook Job with the Events about their ends; for
 //	      a set that may have a stop, or was scaled down with a cleanup template, list ControllerRevisions; for one that was scaled up
@@ -46,7 +46,7 @@ func New(client *kube.Client, settings api.Settings, log *slog.Logger) *Function
 // objects, and the event only triggers it. A scaling fails when the API server permanently rejects a write. A failed write of an autoscaler
 // is reported in the Scaler's status, and the next event tries it again.
 func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
-	if e.Type() == events.Wake { // idle-timeout decides; by then this function has started
+	if e.Type() == events.Wake || e.Type() == events.Sleep { // idle-timeout decides; by then this function has started
 		return nil, nil
 	}
 	hook, err := events.HookAnswerOf(e)

@@ -53,9 +53,9 @@ func recipients(e cloudevents.Event) []api.Function {
 		return []api.Function{api.PauseOwner, api.ScaleHooks}
 	case ResizeDetected, SleepDecided, Scaled, RestoreCompleted, OperationFailed:
 		return []api.Function{api.PauseOwner}
-	case Activity, Sleep:
+	case Activity:
 		return []api.Function{api.IdleTimeout}
-	case Wake: // scale-hooks starts while idle-timeout decides
+	case Wake, Sleep: // scale-hooks starts while idle-timeout decides
 		return []api.Function{api.IdleTimeout, api.ScaleHooks}
 	case Retry:
 		return []api.Function{api.CleanupPod, api.DetectResize, api.IdleTimeout, api.ScaleHooks}
