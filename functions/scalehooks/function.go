@@ -2,7 +2,8 @@
 // else what is requested. A set with a Scaler is scaled in stages: the pre hook, the change of the count, the post hook. It also keeps the
 // ledger of the pods of each StatefulSet with a cleanup template.
 //
-//	in    StatefulSet, Scaler and hook Job changes; owner.paused; sleep, wake and wake.decided; scale.hook.completed and .failed; retry; the tick
+//	in    StatefulSet, Scaler and hook Job changes; owner.paused; sleep, wake and wake.decided; scale.hook.completed and .failed; retry;
+//	      the tick
 //	get   the StatefulSet, and the HorizontalPodAutoscalers named after its Scalers; list the Scalers and the Jobs of operations in its
 //	      namespace; list the Job of the current hook by its name, and the pods of an ended hook Job with the Events about their ends; for
 //	      a set that may have a stop, or was scaled down with a cleanup template, list ControllerRevisions; for one that was scaled up
