@@ -10,7 +10,7 @@ import (
 )
 
 // Stop says that scale-hooks has scaled the set to zero for a while: for its sleep, or because its Scaler is paused. Its pods come back.
-// scale-hooks alone writes it. The Stop exists until the pods have been asked back and what the stop needed is undone.
+// scale-hooks alone writes it. The Stop exists until the pods have been asked back and the retention policy is restored.
 type Stop struct {
 	Set SetRef `json:"set"`
 	// Operation is the sleep, or the scaling by a Scaler, that stopped the pods. Kind is KindSleep or KindScale.
@@ -60,7 +60,7 @@ func (s *Stop) valid() bool {
 // Pending reports whether the pods were stopped and have not been asked back. A nil Stop is not pending.
 func (s *Stop) Pending() bool { return s != nil && s.StoppedAt != nil && s.StartedAt == nil }
 
-// Of reports whether the sleep is the one that stopped the pods, was refused to, or has asked them back.
+// Of reports whether the Stop belongs to the sleep: it stopped the pods, could not, or has asked them back.
 func (s *Stop) Of(sleep *Sleep) bool {
 	return s != nil && sleep != nil && s.Kind == KindSleep && s.Operation == sleep.Operation
 }

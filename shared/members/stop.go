@@ -10,7 +10,7 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// HoldingSleep returns the sleep for which Drydock keeps the set without pods now, or nil. If the set's operator stops the pods itself, it
+// HoldingSleep returns the sleep that keeps the set without pods now, or nil. If the set's operator stops the pods itself, it
 // holds them, and Drydock does not. A sleep that cannot be read holds nothing that runs and starts nothing that does not.
 func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
 	sleep, err := api.LoadSleep(set)
@@ -26,7 +26,7 @@ func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
 	return nil
 }
 
-// LostSleep reports whether the set is stopped for a sleep of which it has lost the record, for example because a manifest has replaced its
+// LostSleep reports whether the set is stopped for a sleep and has lost its record, for example because a manifest has replaced its
 // annotations. idle-timeout then writes that it wakes up, and that it was used.
 func LostSleep(set *appsv1.StatefulSet) bool {
 	stop := api.LoadStop(set)
@@ -44,7 +44,7 @@ const (
 	StartPods           // ask the pods back
 	NoteStart           // store that another client has started the pods
 	RenewStop           // store the Stop with the UID of the set that a resize has created again
-	DropPolicy          // forget the user's retention policy, because a user has written another one meanwhile
+	DropPolicy          // forget the user's retention policy, because a user has written another one
 	EndStop             // restore the retention policy, and remove the Stop
 )
 
@@ -83,7 +83,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 			return NoStep
 		}
 		return StartPods
-	case stop == nil, sleep.Active(): // it still asks whether its pods were asked back, or it is about to stop them
+	case stop == nil, sleep.Active(): // it still asks whether its pods were asked back, or will stop them
 		return NoStep
 	case stop.Pending() && (atZero || scaling != nil && scaling.Paused): // a Scaler starts the pods, or it was deleted
 		return NoStep
