@@ -105,7 +105,7 @@ func resizing(s *appsv1.StatefulSet) {
 }
 
 func asleep() func(*appsv1.StatefulSet) {
-	return func(s *appsv1.StatefulSet) { sleep(api.Asleep, "")(s); replicas(0, 0)(s) }
+	return func(s *appsv1.StatefulSet) { sleep(api.Asleep, "")(s); stopped(s) }
 }
 
 func until(d time.Duration) func(*appsv1.StatefulSet) {
