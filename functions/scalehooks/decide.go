@@ -137,7 +137,7 @@ func (w work) decideNotOptedIn() plan.Plan {
 // takeOver stores the first record of the Scaler for the set, with the count that the set has.
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
-	if stored, _ := w.storedStop(); stored != nil && w.scaler.Requested() == nil && stored.Replicas > live {
+	if stored, _ := members.StoredStop(w.Set, w.Records); stored != nil && w.scaler.Requested() == nil && stored.Replicas > live {
 		return w.setRequestedCount(stored.Replicas) // a manifest with another count has replaced the set during a pause
 	}
 	next := w.newRecord(api.Succeeded, live, live)
@@ -157,7 +157,7 @@ func (w work) takeOver() plan.Plan {
 	if live > 0 || !next.Paused || w.stop.Pending() {
 		return w.storeRecord(api.ScalerReady, next, warnings...)
 	}
-	stop := w.nextStop(next.Operation, api.KindScale)
+	stop := members.NextStop(w.Set, next.Operation, api.KindScale)
 	stop.Replicas, stop.StoppedAt = requested, operation.Moment(w.Now)
 	patch := operation.Store(w.Set, next).Annotate(api.StopAnnotation, stop.Encode())
 	w.record, w.stop = next, stop

@@ -265,7 +265,7 @@ func writesOf(t *testing.T, in Input, failing string, code int) (writes []string
 		lists["scalers"] = append(lists["scalers"], s)
 	}
 	for _, r := range in.Records {
-		lists["controllerrevisions"] = append(lists["controllerrevisions"], r.Revision)
+		lists["controllerrevisions"] = append(lists["controllerrevisions"], r)
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

@@ -39,7 +39,7 @@ type Input struct {
 	// Kills has the Events about the ends of HookPods whose success they decide, and says why HookPods may be incomplete.
 	Kills podend.Kills
 	// Records are the records of stops of sets with this name. They are read if the set may have one, or is gone.
-	Records []Record
+	Records []*appsv1.ControllerRevision
 	// RecordsKept is true if the API server rejected the deletion of one of them during this event.
 	RecordsKept bool
 	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.

@@ -190,10 +190,10 @@ func (in Input) afterAction(a plan.Action) Input {
 	return in
 }
 
-func recordsAfterAction(before []Record, a plan.Action) []Record {
-	var all []Record
+func recordsAfterAction(before []*appsv1.ControllerRevision, a plan.Action) []*appsv1.ControllerRevision {
+	var all []*appsv1.ControllerRevision
 	for _, r := range before {
-		if r.Revision.Name != a.Name || a.Verb != plan.VerbDelete {
+		if r.Name != a.Name || a.Verb != plan.VerbDelete {
 			all = append(all, r)
 		}
 	}
@@ -204,10 +204,10 @@ func recordsAfterAction(before []Record, a plan.Action) []Record {
 }
 
 // stored returns the record as the API server stores it.
-func stored(revision *appsv1.ControllerRevision) Record {
+func stored(revision *appsv1.ControllerRevision) *appsv1.ControllerRevision {
 	revision = revision.DeepCopy()
 	revision.UID, revision.ResourceVersion = types.UID("uid-"+revision.Name), "rv-"+revision.Name
-	return Record{Revision: revision, Link: api.RevisionLink(revision)}
+	return revision
 }
 
 func autoscalersAfterAction(before []*autoscalingv2.HorizontalPodAutoscaler, a plan.Action) []*autoscalingv2.HorizontalPodAutoscaler {
@@ -270,7 +270,7 @@ func objectsOf(in Input) []metav1.Object {
 		all = append(all, a)
 	}
 	for _, r := range in.Records {
-		all = append(all, r.Revision)
+		all = append(all, r)
 	}
 	if in.Namesake != nil {
 		all = append(all, in.Namesake)

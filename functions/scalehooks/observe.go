@@ -177,7 +177,7 @@ func (f *Function) observeRecords(ctx context.Context, in *Input, operationID st
 	}
 	err := f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {
 		if link.Role == api.RoleStop && link.Set.Name == in.Name {
-			in.Records = append(in.Records, Record{Revision: revision, Link: link})
+			in.Records = append(in.Records, revision)
 		}
 	})
 	if err != nil || len(in.Records) == 0 || in.Set == nil {

@@ -7,6 +7,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/scale"
@@ -96,7 +97,7 @@ func (w work) changeCount() plan.Plan {
 		before = w.beginStopFor(next, patch)
 	} else {
 		if w.stop.Pending() {
-			patch.Annotate(api.StopAnnotation, w.started(w.stop).Encode())
+			patch.Annotate(api.StopAnnotation, members.Started(w.stop, w.Now).Encode())
 		}
 		w.setCount(patch, next.Target)
 	}

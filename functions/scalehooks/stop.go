@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
@@ -16,12 +14,6 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// Record is the ControllerRevision with the copy of a Stop.
-type Record struct {
-	Revision *appsv1.ControllerRevision
-	Link     *api.Link
-}
-
 // keepStop takes the next step of the stop of a set that no Scaler scales: it scales the set to zero for its sleep, and back.
 func (w work) keepStop() plan.Plan {
 	step := w.stopStep()
@@ -29,13 +21,13 @@ func (w work) keepStop() plan.Plan {
 	case step == members.StopPods && w.rejects(api.ScalingDown), step == members.StartPods && w.rejects(api.WakingUp):
 		return w.noteRefusal(step)
 	case step == members.StopPods:
-		patch, next := plan.PatchOf(plan.StatefulSets, w.Set), w.nextStop(members.HoldingSleep(w.Set).Operation, api.KindSleep)
+		patch, next := plan.PatchOf(plan.StatefulSets, w.Set), members.NextStop(w.Set, members.HoldingSleep(w.Set).Operation, api.KindSleep)
 		actions := append(w.beginStop(patch, next), patch.Actions()...)
 		return plan.Do(api.ScalingDown, actions...)
 	case step == members.StartPods:
 		return w.startPods()
 	case step == members.NoteStart:
-		return plan.Do(api.StatusUpdated, w.storeStop(w.started(w.stop)).Actions()...)
+		return plan.Do(api.StatusUpdated, w.storeStop(members.Started(w.stop, w.Now)).Actions()...)
 	}
 	return w.tidyStop(step)
 }
@@ -52,7 +44,7 @@ func (in Input) rejects(reason api.Reason) bool {
 
 // tidyStop takes the steps of a stop that change no count.
 func (w work) tidyStop(step members.StopStep) plan.Plan {
-	stored, unreadable := w.storedStop()
+	stored, unreadable := members.StoredStop(w.Set, w.Records)
 	switch {
 	case step == members.RenewStop:
 		next := w.stop.Clone()
@@ -85,22 +77,8 @@ func (w work) tidyStop(step members.StopStep) plan.Plan {
 
 // mayRestoreStop reports whether a set at zero has lost its Stop, and has the record of it.
 func (w work) mayRestoreStop() bool {
-	stored, _ := w.storedStop()
+	stored, _ := members.StoredStop(w.Set, w.Records)
 	return w.stop == nil && stored != nil && statefulset.Replicas(w.Set) == 0
-}
-
-// nextStop returns the Stop for the operation. It takes over what an earlier Stop has set aside.
-func (w work) nextStop(operationID string, kind api.Kind) *api.Stop {
-	next := &api.Stop{Set: api.SetRef{Name: w.Set.Name, UID: w.Set.UID}, Operation: operationID, Kind: kind,
-		Replicas: statefulset.Replicas(w.Set)}
-	if w.stop != nil {
-		next.WhenScaled = w.stop.WhenScaled
-	}
-	// Pods that others have started during the stop of an earlier sleep are the count of the next one. A paused Scaler undoes them.
-	if w.stop.Pending() && (w.stop.Operation == operationID || kind == api.KindScale || next.Replicas == 0) {
-		next.Replicas, next.Again = max(w.stop.Replicas, 1), w.stop.Operation == operationID
-	}
-	return next
 }
 
 // beginStop adds a stop to the patch: the count of zero, and Retain so that no claim of a stopped pod is deleted. It returns the writes
@@ -119,33 +97,17 @@ func (w work) beginStop(patch *plan.Patch, next *api.Stop) []plan.Action {
 // beginStopFor adds the stop of the paused scaling to the patch, like beginStop. While the set sleeps, it is the stop of the sleep.
 func (w work) beginStopFor(scaling *api.Scale, patch *plan.Patch) []plan.Action {
 	if sleep := members.HoldingSleep(w.Set); sleep != nil {
-		return w.beginStop(patch, w.nextStop(sleep.Operation, api.KindSleep))
+		return w.beginStop(patch, members.NextStop(w.Set, sleep.Operation, api.KindSleep))
 	}
-	return w.beginStop(patch, w.nextStop(scaling.Operation, api.KindScale))
+	return w.beginStop(patch, members.NextStop(w.Set, scaling.Operation, api.KindScale))
 }
 
 // startPods asks the pods of a set at zero back.
 func (w work) startPods() plan.Plan {
-	var next *api.Stop
-	if w.hasStopOfSleep() {
-		next = w.stop.Clone()
-	} else { // the sleep has the count
-		sleep := operation.Of(w.Set).Sleep
-		next = w.nextStop(sleep.Operation, api.KindSleep)
-		next.Replicas, next.Again = sleep.Replicas, false
-	}
-	next.Replicas = max(next.Replicas, 1)
-	patch := plan.PatchOf(plan.StatefulSets, w.Set)
-	patch.Annotate(api.StopAnnotation, w.started(next).Encode())
+	next, patch := members.NextStart(w.Set, w.Now), plan.PatchOf(plan.StatefulSets, w.Set)
+	patch.Annotate(api.StopAnnotation, next.Encode())
 	w.setCount(patch, next.Replicas)
 	return plan.Do(api.WakingUp, patch.Actions()...)
-}
-
-// started returns the Stop after its pods were asked back.
-func (w work) started(stop *api.Stop) *api.Stop {
-	next := stop.Clone()
-	next.StartedAt, next.Refused, next.RefusedAt = operation.Moment(w.Now), "", nil
-	return next
 }
 
 // noteRefusal stores why the API server rejected the count of the step. A sleep that could not stop the set fails by that, and a start is
@@ -153,7 +115,7 @@ func (w work) started(stop *api.Stop) *api.Stop {
 func (w work) noteRefusal(step members.StopStep) plan.Plan {
 	next, sleep := w.stop, operation.Of(w.Set).Sleep
 	if next == nil || step == members.StopPods && !next.Of(sleep) || step == members.StartPods && !next.Pending() {
-		next = w.nextStop(sleep.Operation, api.KindSleep)
+		next = members.NextStop(w.Set, sleep.Operation, api.KindSleep)
 		next.Replicas = cmp.Or(next.Replicas, sleep.Replicas)
 	}
 	next = next.Clone()
@@ -214,7 +176,7 @@ func (w work) giveUpStopped() plan.Plan {
 		}
 		return plan.Do(api.CleaningUp, actions...)
 	}
-	return plan.Do(api.AtZeroAlready, w.storeStop(w.started(w.stop)).Actions()...)
+	return plan.Do(api.AtZeroAlready, w.storeStop(members.Started(w.stop, w.Now)).Actions()...)
 }
 
 const replicasPath = "/spec/replicas"
@@ -229,42 +191,17 @@ func (w work) storeStop(stop *api.Stop) *plan.Patch {
 	return plan.PatchOf(plan.StatefulSets, w.Set).Annotate(api.StopAnnotation, stop.Encode())
 }
 
-// storedStop returns the Stop in a record of this set, or nil. A record that is being deleted does not count, although a finalizer of
-// another client may keep it for long.
-func (w work) storedStop() (latest *api.Stop, err error) {
-	for _, r := range w.Records {
-		if !r.Link.Set.IsOf(w.Set) || r.Revision.DeletionTimestamp != nil {
-			continue
-		}
-		stop, problem := api.LoadStopRecord(r.Revision)
-		switch {
-		case problem != nil:
-			err = problem
-		case stop.Operation != r.Link.Operation || stop.Set != r.Link.Set || stop.StoppedAt == nil || w.hasEnded(stop):
-		case latest == nil || latest.StoppedAt.Before(stop.StoppedAt):
-			latest = stop
-		}
-	}
-	return latest, err
-}
-
-// hasEnded reports whether the sleep of the stored stop has ended. Its pods were asked back, or were never stopped.
-func (w work) hasEnded(stop *api.Stop) bool {
-	sleep := operation.Of(w.Set).Sleep
-	return stop.Of(sleep) && !sleep.Active()
-}
-
 // ensureRecord creates the record of a stop if it is missing. A ControllerRevision is immutable, so one with another count is replaced.
 func (w work) ensureRecord(stop *api.Stop) []plan.Action {
 	var actions []plan.Action
-	for _, r := range w.Records {
-		if r.Link.Operation != stop.Operation {
+	for _, record := range w.Records {
+		if record.Name != api.StopRecordName(stop.Operation) {
 			continue
 		}
-		if stored, err := api.LoadStopRecord(r.Revision); err == nil && stored.Replicas == stop.Replicas {
+		if stored, err := api.LoadStopRecord(record); err == nil && stored.Replicas == stop.Replicas {
 			return nil
 		}
-		actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+		actions = append(actions, plan.Delete(plan.ControllerRevisions, record))
 	}
 	return append(actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, stop)))
 }
@@ -272,9 +209,9 @@ func (w work) ensureRecord(stop *api.Stop) []plan.Action {
 // deleteRecords deletes the records of stops. It is for a set that has none, or is gone.
 func (in Input) deleteRecords() plan.Plan {
 	var actions []plan.Action
-	for _, r := range in.Records {
-		if r.Revision.DeletionTimestamp == nil && !in.RecordsKept {
-			actions = append(actions, plan.Delete(plan.ControllerRevisions, r.Revision))
+	for _, record := range in.Records {
+		if record.DeletionTimestamp == nil && !in.RecordsKept {
+			actions = append(actions, plan.Delete(plan.ControllerRevisions, record))
 		}
 	}
 	return plan.Do(api.CleaningUp, actions...)

@@ -234,7 +234,7 @@ func TestSleepAndPauseTogether(t *testing.T) {
 	} {
 		for _, in := range orders {
 			if stop := api.LoadStop(in.Set); count(in) != 0 || !stop.Pending() || stop.Replicas != 3 || stop.WhenScaled != deletes ||
-				len(in.Records) != 1 || in.Records[0].Link.Operation != stop.Operation {
+				len(in.Records) != 1 || in.Records[0].Name != api.StopRecordName(stop.Operation) {
 				t.Errorf("%s: %d replicas, stop %s", name, count(in), build.Words(stop))
 			}
 			end := with(with(in, build.Sleep(api.Waking, wokenUp), resumed), build.Sleep(api.Succeeded, hasWoken))

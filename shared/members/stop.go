@@ -122,3 +122,60 @@ func hasScaler(set *appsv1.StatefulSet) bool {
 func podsEnd(set *appsv1.StatefulSet) bool {
 	return set.Status.Replicas > statefulset.Replicas(set) || statefulset.Replicas(set) == 0 && !statefulset.AtZero(set)
 }
+
+// NextStop returns the Stop with which the operation stops the pods of the set. It takes over what an earlier Stop has set aside.
+func NextStop(set *appsv1.StatefulSet, operationID string, kind api.Kind) *api.Stop {
+	stop := api.LoadStop(set)
+	next := &api.Stop{Set: api.SetRef{Name: set.Name, UID: set.UID}, Operation: operationID, Kind: kind, Replicas: statefulset.Replicas(set)}
+	if stop != nil {
+		next.WhenScaled = stop.WhenScaled
+	}
+	// Pods that others have started during the stop of an earlier sleep are the count of the next one. A paused Scaler undoes them.
+	if stop.Pending() && (stop.Operation == operationID || kind == api.KindScale || next.Replicas == 0) {
+		next.Replicas, next.Again = max(stop.Replicas, 1), stop.Operation == operationID
+	}
+	return next
+}
+
+// NextStart returns the Stop of a set at zero after its pods were asked back for StartPods. Its Replicas are the count to write. The set
+// has the Stop of a sleep, or a sleep whose operator does not start the pods.
+func NextStart(set *appsv1.StatefulSet, now time.Time) *api.Stop {
+	next := api.LoadStop(set)
+	if !next.Pending() || next.Kind != api.KindSleep {
+		sleep := operation.Of(set).Sleep
+		next = NextStop(set, sleep.Operation, api.KindSleep)
+		next.Replicas, next.Again = sleep.Replicas, false
+	}
+	next = Started(next, now)
+	next.Replicas = max(next.Replicas, 1)
+	return next
+}
+
+// Started returns the Stop after its pods were asked back.
+func Started(stop *api.Stop, now time.Time) *api.Stop {
+	next := stop.Clone()
+	next.StartedAt, next.Refused, next.RefusedAt = operation.Moment(now), "", nil
+	return next
+}
+
+// StoredStop returns the latest Stop of the set in the records of stops, or nil, and why a record cannot be read. A record that is being
+// deleted does not count, although a finalizer of another client may keep it for long. Neither does one whose sleep has ended: its pods
+// were asked back, or were never stopped.
+func StoredStop(set *appsv1.StatefulSet, records []*appsv1.ControllerRevision) (latest *api.Stop, err error) {
+	sleep := operation.Of(set).Sleep
+	for _, record := range records {
+		link := api.RevisionLink(record)
+		if link == nil || !link.Set.IsOf(set) || record.DeletionTimestamp != nil {
+			continue
+		}
+		stop, problem := api.LoadStopRecord(record)
+		switch {
+		case problem != nil:
+			err = problem
+		case stop.Operation != link.Operation || stop.Set != link.Set || stop.StoppedAt == nil || stop.Of(sleep) && !sleep.Active():
+		case latest == nil || latest.StoppedAt.Before(stop.StoppedAt):
+			latest = stop
+		}
+	}
+	return latest, err
+}

@@ -379,8 +379,8 @@ var laws = []law{
 	{
 		of:  "cmd/kubectl-drydock/release",
 		why: "the writes of a release are computed from objects only",
-		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/world", "shared/operation", "shared/resources",
-			"shared/owners", "shared/idle", "shared/scale"},
+		own: []string{"shared/api", "shared/plan", "shared/statefulset", "shared/operation", "shared/members", "shared/resources",
+			"shared/owners"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

@@ -140,15 +140,21 @@ var users = map[string]struct {
 	"cleanoff": {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, nil) }},
 	"cleanon":  {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, cleanupTemplate) }},
 	"optout":   {3, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, nil) }},
-	"optin":    {4, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, "true") }},
-	"group":    {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2]) }},
-	"policy":   {2, func(w *World, set string, b int) { w.setPolicy(set, []string{"Retain", "Delete"}[b%2]) }},
-	"replace":  {3, func(w *World, set string, _ int) { w.replace(set) }},
-	"apply":    {3, func(w *World, set string, b int) { w.apply(set, b%3 == 0) }},
-	"put":      {2, func(w *World, set string, _ int) { w.replaceAll(set) }},
-	"hpa":      {2, func(w *World, set string, b int) { w.createAutoscaler(set, min(b%4, 1)) }},
-	"budget":   {2, func(w *World, set string, b int) { w.budgets[set] = []budget{noBudget, 0, 1}[b%3] }},
-	"backup":   {2, func(w *World, set string, _ int) { w.backup(set) }},
+	"leave": {2, func(w *World, set string, b int) {
+		if !w.isOwned(set) {
+			e := events.NewFromUser(events.Activity, events.Ref{Namespace: namespace, Name: set}, "")
+			w.start(delivery{leaving, e}, free)
+		}
+	}},
+	"optin":   {4, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, "true") }},
+	"group":   {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2]) }},
+	"policy":  {2, func(w *World, set string, b int) { w.setPolicy(set, []string{"Retain", "Delete"}[b%2]) }},
+	"replace": {3, func(w *World, set string, _ int) { w.replace(set) }},
+	"apply":   {3, func(w *World, set string, b int) { w.apply(set, b%3 == 0) }},
+	"put":     {2, func(w *World, set string, _ int) { w.replaceAll(set) }},
+	"hpa":     {2, func(w *World, set string, b int) { w.createAutoscaler(set, min(b%4, 1)) }},
+	"budget":  {2, func(w *World, set string, b int) { w.budgets[set] = []budget{noBudget, 0, 1}[b%3] }},
+	"backup":  {2, func(w *World, set string, _ int) { w.backup(set) }},
 	"scalernew": {3, func(w *World, set string, _ int) {
 		if !w.isOwned(set) && w.server.Get(in("scalers", scalerName(set))) == nil {
 			w.createScaler(set, max(w.wishes.counts[set], 1))

@@ -1,9 +1,21 @@
 package swarm
 
 import (
+	"context"
+	"log/slog"
 	"maps"
+	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/client-go/rest"
+
+	"drydock.dev/cmd/kubectl-drydock/release"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -125,4 +137,43 @@ type backup struct {
 	set    *apiserver.Object
 	policy string
 	count  int
+}
+
+// leaver is a user who releases a set with kubectl drydock release. It reads the set and its stops, and decides and writes as the command
+// does. A set with an operator is not released: its owner would have to be read, too.
+type leaver struct {
+	client *kube.Client
+	apply  *apply.Executor
+}
+
+// leaving is the pool of users who release a set.
+const leaving api.Function = "release"
+
+func newLeaver(w *World) leaver {
+	client := kube.NewClient(&rest.Config{Host: "http://api", Transport: gate{w},
+		Impersonate: rest.ImpersonationConfig{UserName: person.User}})
+	return leaver{client, apply.New(client, leaving, slog.New(slog.DiscardHandler))}
+}
+
+func (l leaver) Handle(ctx context.Context, e event.Event) (*event.Event, error) {
+	return l.apply.Handle(ctx, e, func(ctx context.Context, ref events.Ref) (plan.Plan, error) {
+		in := release.Input{Now: time.Now(), Namespace: ref.Namespace, Name: ref.Name, Set: &appsv1.StatefulSet{}}
+		if found, err := l.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, in.Set); err != nil || !found {
+			return plan.Noop(api.SetGone), err
+		}
+		err := kube.Pages(ctx, l.client, plan.ControllerRevisions, ref.Namespace, api.OperationLabel, &appsv1.ControllerRevisionList{},
+			func(list *appsv1.ControllerRevisionList) {
+				for i := range list.Items {
+					switch link := api.RevisionLink(&list.Items[i]); {
+					case link == nil || link.Set.Name != ref.Name:
+					case link.Role == api.RoleStop:
+						in.Stops = append(in.Stops, &list.Items[i])
+					case link.Role == api.RoleJournal:
+						in.Journals = append(in.Journals, &list.Items[i])
+					}
+				}
+			})
+		actions, _ := release.Decide(in)
+		return plan.Do(api.CleaningUp, actions...).Then("written", ""), err
+	})
 }

@@ -123,6 +123,7 @@ func newWorld(shape Shape, policies *apiserver.Policies) *World {
 			w.pools[name] = append(w.pools[name], &worker{Handler: handler})
 		}
 	}
+	w.pools[leaving] = []*worker{{Handler: newLeaver(w)}}
 	w.sets = newSetController(&rest.Config{Host: "http://api", Transport: direct{w}, QPS: -1, UserAgent: controllerManager,
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON},
 		Impersonate:   rest.ImpersonationConfig{UserName: setControllerUser}})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -25,7 +26,7 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 	inputOf := func(namespace, name string) *release.Input {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
 		if found[key] == nil {
-			found[key] = &release.Input{Namespace: namespace, Name: name}
+			found[key] = &release.Input{Now: time.Now(), Namespace: namespace, Name: name}
 		}
 		return found[key]
 	}

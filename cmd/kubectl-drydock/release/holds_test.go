@@ -18,7 +18,7 @@ func held(record *api.Resize, claims []*corev1.PersistentVolumeClaim, pods ...*c
 	if record != nil {
 		build.With(set, build.Status(record))
 	}
-	return Input{Namespace: set.Namespace, Name: "web", Set: set, Held: pods, Claims: claims}
+	return Input{Now: build.Now, Namespace: set.Namespace, Name: "web", Set: set, Held: pods, Claims: claims}
 }
 
 func withHolds(in Input) Input {

@@ -1,6 +1,8 @@
 package release
 
 import (
+	"time"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,6 +13,7 @@ import (
 
 // Input has the facts about one StatefulSet, or about the remaining objects of a deleted set.
 type Input struct {
+	Now             time.Time
 	Namespace, Name string
 	Set             *appsv1.StatefulSet // nil if it is deleted
 	// Stops, Journals and Owners are the records of operations on the set.

@@ -4,8 +4,13 @@ package release
 
 import (
 	"fmt"
+	"strconv"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
@@ -21,12 +26,12 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 		return actions, append(left, why)
 	}
 	holds, left := releaseHolds(in)
-	var operatorFirst bool
+	why := ""
 	if in.Set != nil {
-		actions, operatorFirst = releaseSet(in)
+		actions, why = releaseSet(in)
 	}
-	if operatorFirst {
-		left = append(left, "its operator must start it. Run the command again: it sets the replicas if the operator has not")
+	if why != "" {
+		left = append(left, why)
 	} else {
 		for _, record := range in.Stops {
 			actions = append(actions, plan.Delete(plan.ControllerRevisions, record))
@@ -45,15 +50,19 @@ func Decide(in Input) (actions []plan.Action, left []string) {
 // Note returns a fact about a released set that its user should know, or "". If a user has paused the Scaler of a set, its replicas are not
 // restored: the user wants none.
 func Note(in Input) string {
-	if in.Set == nil {
+	if in.Set == nil || statefulset.Replicas(in.Set) > 0 {
 		return ""
 	}
-	scale := operation.Of(in.Set).Scale
-	if scale == nil || in.stop() != nil || !scale.Paused || statefulset.Replicas(in.Set) > 0 {
+	scale, end := operation.Of(in.Set).Scale, endStop(in)
+	if scale == nil || !scale.Paused || end.starts > 0 {
 		return ""
+	}
+	count := "COUNT"
+	if end.leaves > 0 {
+		count = strconv.Itoa(int(end.leaves))
 	}
 	return fmt.Sprintf("its Scaler %s is paused, so it stays at 0 replicas. Without Drydock, start it with: "+
-		"kubectl scale -n %s sts %s --replicas=COUNT", scale.Scaler.Name, in.Namespace, in.Name)
+		"kubectl scale -n %s sts %s --replicas=%s", scale.Scaler.Name, in.Namespace, in.Name, count)
 }
 
 // whyNotYet says why the set cannot be released yet; empty if it can.
@@ -93,32 +102,24 @@ func (in Input) abort() string {
 // ifFunctionsRun ends the advice to wait.
 const ifFunctionsRun = ". If Drydock's functions do not run any more, release the set with --holds"
 
-// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. If an operator has stopped the set
-// for Drydock and has not been released yet, it returns operatorFirst: the operator must start the set.
-func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
-	sleep, stop := operation.Of(in.Set).Sleep, in.stop()
-	byOperator := sleep.Active() && sleep.OwnerStops
-	atZero := statefulset.Replicas(in.Set) == 0
-	if byOperator && atZero && in.hasPausedOwner() {
-		return nil, true
-	}
-	patch, starts := plan.PatchOf(plan.StatefulSets, in.Set), int32(0)
+// releaseSet wakes the set and removes its requests, and Drydock's labels and finalizers, in one patch. If it cannot do that yet, it
+// returns why.
+func releaseSet(in Input) (actions []plan.Action, why string) {
+	sleep, end := operation.Of(in.Set).Sleep, endStop(in)
 	switch {
-	case atZero && stop.Pending():
-		starts = max(stop.Replicas, 1)
-	case atZero && byOperator:
-		starts = max(sleep.Replicas, 1)
+	case sleep.Active() && sleep.OwnerStops && statefulset.Replicas(in.Set) == 0 && in.hasPausedOwner():
+		return nil, "its operator must start it. Run the command again: it sets the replicas if the operator has not"
+	case end.waits:
+		return nil, "its pods are ending. Their claims would be deleted if the command restored whenScaled now. Run it again when they are gone"
 	}
-	if starts > 0 {
-		plan.Set(patch, "/spec/replicas", 0, starts, fmt.Sprintf("replicas 0 to %d", starts))
+	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	if end.starts > 0 {
+		plan.Set(patch, "/spec/replicas", 0, end.starts, fmt.Sprintf("replicas 0 to %d", end.starts))
 	}
-	if stop != nil {
-		podsEnd := starts == 0 && in.Set.Status.Replicas > statefulset.Replicas(in.Set)
-		if stop.WhenScaled != "" && statefulset.WhenScaled(in.Set) == statefulset.Retain && !podsEnd { // Delete would take their claims
-			plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, stop.WhenScaled, "whenScaled "+string(stop.WhenScaled))
-		}
-		patch.Unannotate(api.StopAnnotation)
+	if end.whenScaled != "" {
+		plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, end.whenScaled, "whenScaled "+string(end.whenScaled))
 	}
+	patch.Unannotate(api.StopAnnotation)
 	if sleep.Active() {
 		patch.Unannotate(api.SleepAnnotation)
 	}
@@ -126,26 +127,65 @@ func releaseSet(in Input) (actions []plan.Action, operatorFirst bool) {
 		patch.Unannotate(key)
 	}
 	patch.Unlabel(api.ManagedLabel).Unlabel(api.FinalizerLabel).RemoveFinalizer(api.CleanupFinalizer)
-	return patch.Actions(), false
+	return patch.Actions(), ""
 }
 
-// stop returns the Stop for the set's sleep, from its annotation or its record; nil if there is none. A paused Scaler is its user's
-// decision.
-func (in Input) stop() *api.Stop {
-	stop := api.LoadStop(in.Set)
-	if stop != nil {
-		if stop.Kind == api.KindSleep {
-			return stop
+// ending is how the stop of a set ends.
+type ending struct {
+	starts     int32 // the count to write; 0 if the set keeps its count
+	whenScaled appsv1.PersistentVolumeClaimRetentionPolicyType
+	leaves     int32 // how many pods a paused Scaler keeps away, which nobody asks back after the release; 0 without one
+	waits      bool  // the stop cannot end yet, because pods still end
+}
+
+// endStop takes the steps of scale-hooks that end the stop of the set, after the sleep has ended as idle-timeout ends it for a wake-up.
+func endStop(in Input) (end ending) {
+	set := leaving(in)
+	for {
+		stop := api.LoadStop(set)
+		next := stop
+		switch members.NextStopStep(set, in.Now, 0) {
+		case members.StartPods:
+			next = members.NextStart(set, in.Now)
+			end.starts, set.Spec.Replicas = next.Replicas, &next.Replicas
+		case members.RenewStop:
+			next.Set.UID = set.UID
+		case members.DropPolicy:
+			next.WhenScaled = ""
+		case members.EndStop:
+			end.whenScaled = stop.WhenScaled
+			return end
+		default:
+			switch {
+			case set.Annotations[api.SleepAnnotation] != "":
+				delete(set.Annotations, api.SleepAnnotation)
+				continue
+			case !stop.Pending():
+				end.waits = stop != nil
+				return end
+			}
+			end.leaves, next = stop.Replicas, members.Started(stop, in.Now)
 		}
-		return nil
+		set.Annotations[api.StopAnnotation] = next.Encode()
 	}
-	for _, revision := range in.Stops {
-		stored, err := api.LoadStopRecord(revision)
-		if err == nil && stored.Kind == api.KindSleep && stored.Set.UID == in.Set.UID && statefulset.Replicas(in.Set) == 0 {
-			return stored
+}
+
+// leaving returns a copy of the set that wakes up and has left Drydock. A set that has lost its Stop gets it back from the record.
+func leaving(in Input) *appsv1.StatefulSet {
+	set := in.Set.DeepCopy()
+	delete(set.Labels, api.ManagedLabel)
+	if stored, _ := members.StoredStop(set, in.Stops); stored != nil && api.LoadStop(set) == nil && statefulset.Replicas(set) == 0 {
+		metav1.SetMetaDataAnnotation(&set.ObjectMeta, api.StopAnnotation, stored.Encode())
+	}
+	if sleep := operation.Of(set).Sleep; sleep.Active() {
+		sleep = sleep.Clone()
+		sleep.Phase, sleep.Step, sleep.WakingAt = api.Waking, "", operation.Moment(in.Now)
+		if sleep.OwnerStops {
+			sleep.Step = api.StartedForOwner
 		}
+		set.Annotations[api.SleepAnnotation] = sleep.Encode()
 	}
-	return nil
+	return set
 }
 
 // requests are the annotations that would act again when the set opts in later: it would fall asleep at once, or get a size from the past.

@@ -31,7 +31,7 @@ func asleepWith(sleep *api.Sleep, options ...build.Option) Input {
 func stoppedBy(stop *api.Stop, options ...build.Option) Input {
 	set := build.Set("web", append([]build.Option{build.Replicas(0), build.ReplicaCounts(0, 0), build.Label(api.ManagedLabel, "true")},
 		options...)...)
-	in := Input{Namespace: set.Namespace, Name: "web", Set: set}
+	in := Input{Now: build.Now, Namespace: set.Namespace, Name: "web", Set: set}
 	if stop != nil {
 		build.With(set, build.WithStop(stop))
 		record := resources.MakeStopRecord(set, stop)
@@ -106,6 +106,8 @@ func TestReleaseUndoesWhatDrydockHolds(t *testing.T) {
 		{"the record is that of a former set with the same name",
 			stoppedBy(build.Stop(func(s *api.Stop) { s.Set.UID = "uid-old" })).withoutStop()},
 		{"a user scaled the set to zero", asleepWith(nil)},
+		{"its Scaler is paused, and whenScaled was Delete",
+			stoppedBy(build.Stop(build.StoppedByScaler(build.ID), build.FormerWhenScaled("Delete")), scaledToZero(), build.WhenScaled("Retain"))},
 		{"the set is opted in, and runs", asleepWith(nil, build.Replicas(3))},
 		{"the set has the cleanup finalizer", asleepWith(nil, build.Finalizers(api.CleanupFinalizer), build.Label(api.FinalizerLabel,
 			"cleanup"))},
@@ -172,6 +174,9 @@ func TestPausedScalerIsNamed(t *testing.T) {
 			t.Errorf("%s: %q", situation, note)
 		}
 	}
+	if note := Note(stoppedBy(build.Stop(build.StoppedByScaler(build.ID)), record)); !strings.HasSuffix(note, "--replicas=3") {
+		t.Errorf("the count of before the pause is missing: %q", note)
+	}
 }
 
 // decision renders the writes and the objects that are left, a line each.
@@ -195,10 +200,11 @@ func decision(in Input) string {
 func TestReleaseRestoresRetentionWhenNoPodEnds(t *testing.T) {
 	stop := build.Stop(build.StartedFor(time.Minute), build.FormerWhenScaled("Delete"))
 	for pods, restores := range map[int32]bool{2: false, 0: true} {
-		actions, _ := Decide(stoppedBy(stop, build.WhenScaled("Retain"), build.ReplicaCounts(pods, pods)))
+		actions, left := Decide(stoppedBy(stop, build.WhenScaled("Retain"), build.ReplicaCounts(pods, pods)))
 		text := fmt.Sprint(actions)
-		if strings.Contains(text, "replicas 0 to") || strings.Contains(text, "whenScaled Delete") != restores {
-			t.Errorf("%d pods: %s, want whenScaled to be restored: %t", pods, text, restores)
+		if strings.Contains(text, "replicas 0 to") || strings.Contains(text, "whenScaled Delete") != restores ||
+			strings.Contains(text, "-stop") != restores || len(left) > 0 == restores {
+			t.Errorf("%d pods: %s, left %v, want the stop to end and whenScaled to be restored: %t", pods, text, left, restores)
 		}
 	}
 }
