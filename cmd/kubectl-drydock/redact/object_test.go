@@ -276,3 +276,69 @@ func TestFindingsQuoteNoErrors(t *testing.T) {
 		}
 	}
 }
+
+// TestRulesNameTheFieldsOfDocuments: a report has every field of Drydock's documents, and no rule outlives its field.
+func TestRulesNameTheFieldsOfDocuments(t *testing.T) {
+	for rule, documents := range map[string][]any{
+		"Record": {api.Resize{}, api.Sleep{}, api.Cleanup{}, api.Scale{}},
+		"Stop":   {api.Stop{}},
+		"Ledger": {api.Ledger{}},
+	} {
+		fields := map[string]any{}
+		for _, d := range documents {
+			addFields(fields, reflect.TypeOf(d))
+		}
+		compareFields(t, rule, rules[rule], fields)
+	}
+}
+
+// unruled are the fields that no report has: what a user has written into a label, an annotation or a field of the set.
+var unruled = map[string]bool{"Record.fields.value": true, "Record.fieldsBefore.value": true}
+
+// addFields adds the JSON fields of a type. A field without a document of Drydock has the value nil.
+func addFields(fields map[string]any, of reflect.Type) {
+	for _, f := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "" || name == "-" {
+			continue
+		}
+		document := f.Type
+		for document.Kind() == reflect.Pointer || document.Kind() == reflect.Slice {
+			document = document.Elem()
+		}
+		if document.Kind() != reflect.Struct || document.PkgPath() != reflect.TypeFor[api.Sleep]().PkgPath() {
+			fields[name] = nil
+			continue
+		}
+		inner, _ := fields[name].(map[string]any)
+		if inner == nil {
+			inner = map[string]any{}
+		}
+		addFields(inner, document)
+		fields[name] = inner
+	}
+}
+
+func compareFields(t *testing.T, path string, rule any, fields map[string]any) {
+	t.Helper()
+	if list, is := rule.([]any); is {
+		rule = list[0]
+	}
+	ruled, is := rule.(map[string]any)
+	if !is {
+		return // one rule for all fields
+	}
+	for name := range ruled {
+		if _, exists := fields[name]; !exists && name != anyKey {
+			t.Errorf("the rule %s.%s is for no field", path, name)
+		}
+	}
+	for name, inner := range fields {
+		field, exists := ruled[name]
+		if exists == unruled[path+"."+name] {
+			t.Errorf("%s.%s has a rule: %t", path, name, exists)
+		} else if inner, is := inner.(map[string]any); is {
+			compareFields(t, path+"."+name, field, inner)
+		}
+	}
+}
