@@ -377,12 +377,12 @@ func (w *randomWorld) observed() *world.Observed {
 // decisions returns the decision of each function on the set.
 func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 	settings, group := build.SleepSettings(), idle.Group{idle.MemberOf(w.set)}
-	stops, roles := []scalehooks.Record(nil), []api.Role(nil)
+	stops, roles := []*appsv1.ControllerRevision(nil), []api.Role(nil)
 	for _, r := range w.journals {
 		link := api.RevisionLink(r)
 		roles = append(roles, link.Role)
 		if link.Role == api.RoleStop {
-			stops = append(stops, scalehooks.Record{Revision: r, Link: link})
+			stops = append(stops, r)
 		}
 	}
 	classes := &world.Cluster{Classes: map[string]*storagev1.StorageClass{build.Class: {}}}

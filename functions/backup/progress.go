@@ -147,6 +147,7 @@ const maxCause = 300
 // reportStalls puts the members' stalls into the operation's reason and message, and adds an Event if the message is new. When no stall is
 // left, it replaces the message of the last stall.
 func (w *work) reportStalls() {
+	wasStalled := slices.ContainsFunc(w.before.Members, func(m api.Member) bool { return m.Stalled != "" })
 	var stalled []string
 	for i := range w.record.Members {
 		member := &w.record.Members[i]
@@ -163,11 +164,11 @@ func (w *work) reportStalls() {
 		if more := len(stalled) - 1; more > 0 {
 			w.record.Message += fmt.Sprintf(". %d more members are stalled; see status.members", more)
 		}
-	case w.record.Reason == api.MoverStalled:
+		if w.record.Message != w.before.Message {
+			w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
+		}
+	case wasStalled && w.record.Message == w.before.Message:
 		w.record.Reason, w.record.Message = api.CopyRunning, "the claims are being copied"
-	}
-	if w.record.Reason == api.MoverStalled && w.record.Message != w.before.Message {
-		w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
 	}
 }
 

@@ -19,7 +19,7 @@ func (in Input) handlePod(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	succeeded := verdict == podend.Succeeded || entry != nil && entry.Succeeded == pod.UID
 	claims := cleanup.Ordinal{Claims: cleanup.ClaimsOfLink(cleanup.LinkOf(pod, in.Name), o.Claims)}.Kept()
 	switch {
-	case hasGivenUp(entry):
+	case entry != nil && entry.GivenUp:
 		if p := removePod(pod); p.Kind == plan.KindDo {
 			return p
 		}

@@ -156,7 +156,7 @@ func TestLongRejectionsAreClipped(t *testing.T) {
 }
 
 func TestRetry(t *testing.T) {
-	f := failedCleanup(entry(1, api.CleanupFailed, tries(3)))
+	f := failedCleanup(entry(1, api.CleanupFailed, givenUp, tries(3)))
 	one := usedClaim("data-web-1")
 	check(t, map[string]Input{
 		"a failed cleanup is not repeated":                   on(web(f), one, replica(0)),
@@ -169,7 +169,7 @@ func TestRetry(t *testing.T) {
 		"the retry annotation is set without a failure":      on(web(retry, settledRecord(1)), usedClaim("data-web-0"), replica(0)),
 		"a retry event arrives without a failure":            retried(on(web(settledRecord(1)), usedClaim("data-web-0"), replica(0))),
 		"a retry during a cleanup":                           retried(on(web(retry, cleaning()), one, cleanupPod(1))),
-		"a new ordinal is left behind": on(web(failedCleanup(entry(1, api.CleanupFailed, tries(3)))), one, usedClaim("data-web-2"),
+		"a new ordinal is left behind": on(web(failedCleanup(entry(1, api.CleanupFailed, givenUp, tries(3)))), one, usedClaim("data-web-2"),
 			replica(0)),
 		"an aborted cleanup": on(web(withCleanup(api.Failed, func(s *api.Cleanup) {
 			s.Reason, s.FailedAt, s.Finished = api.Aborted, api.Cleaning, operation.Moment(build.Now)

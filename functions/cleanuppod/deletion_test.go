@@ -48,12 +48,12 @@ func TestDeletionOfSet(t *testing.T) {
 		"a claim without a known user is reported":                        on(deletedWeb(settledRecord(1)), build.Claim("data-web-0", "64Mi")),
 		"a cleanup failed before the deletion: it starts again":           on(deletedWeb(failedCleanup()), zero),
 		"a cleanup failed in the second of the deletion: it starts again": on(deletedWeb(failedCleanup(finished(0))), zero),
-		"the cleanup failed: the set is kept": on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed))),
+		"the cleanup failed: the set is kept": on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed, givenUp))),
 			zero),
 		"the cleanup failed, and the retry annotation is set": on(
-			deletedWeb(endedSince(time.Hour), retry, failedCleanup(entry(0, api.CleanupFailed))), zero),
-		"the cleanup failed, and the claim is gone": on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed)))),
-		"the cleanup fails":                         on(deletedWeb(cleaning(entry(0, api.CleanupFailed, tries(3)))), zero),
+			deletedWeb(endedSince(time.Hour), retry, failedCleanup(entry(0, api.CleanupFailed, givenUp))), zero),
+		"the cleanup failed, and the claim is gone": on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed, givenUp)))),
+		"the cleanup fails":                         on(deletedWeb(cleaning(entry(0, api.CleanupFailed, givenUp, tries(3)))), zero),
 		"an abort releases the set":                 on(deletedWeb(abort, settledRecord(1)), zero),
 		"an abort removes the pods first":           on(deletedWeb(abort, c), zero, cleanupPod(0)),
 		"an abort waits for the terminating pod":    on(deletedWeb(abort, c), zero, cleanupPod(0, build.Deleting(), build.Finalizers())),
@@ -109,7 +109,7 @@ func TestCleanupPodOfDeletedSetHasNoOwner(t *testing.T) {
 // TestDeletedSetWithoutClaimsIsFound: the cleanup of a deleted set has failed, so the set waits for its user. Then its claims are deleted,
 // for example with their namespace. No event names the set, and the namespace cannot go before it.
 func TestDeletedSetWithoutClaimsIsFound(t *testing.T) {
-	in := on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed))))
+	in := on(deletedWeb(endedSince(time.Hour), failedCleanup(entry(0, api.CleanupFailed, givenUp))))
 	if p := Decide(in); p.Reason != api.FinalizerRemoved {
 		t.Fatalf("%s, want that the set is released", p)
 	}

@@ -34,17 +34,11 @@ func withoutEntry(record *api.Cleanup, ordinal int) *api.Cleanup {
 	return next
 }
 
-// hasGivenUp reports whether the cleanup of the ordinal was given up.
-func hasGivenUp(entry *api.OrdinalStatus) bool {
-	return entry != nil && entry.NextTry == nil && entry.Deadline == nil && entry.Reason != api.NeverUsed &&
-		entry.Reason != api.ClaimUnbound && entry.Reason != api.ScaleUpWaits
-}
-
 // failedEntries returns the entries of left ordinals whose cleanup was given up.
 func failedEntries(record *api.Cleanup, left []cleanup.Ordinal) []api.OrdinalStatus {
 	var failed []api.OrdinalStatus
 	for _, o := range left {
-		if entry := entryOf(record, o.Number); hasGivenUp(entry) {
+		if entry := entryOf(record, o.Number); entry != nil && entry.GivenUp {
 			failed = append(failed, *entry)
 		}
 	}

@@ -58,7 +58,7 @@ func (in Input) countFailure(record *api.Cleanup, o cleanup.Ordinal, message str
 
 // giveUpOrdinal ends the cleanup of an ordinal without success. Its claims are kept.
 func (in Input) giveUpOrdinal(record *api.Cleanup, o cleanup.Ordinal, entry api.OrdinalStatus) plan.Plan {
-	entry.Ordinal = o.Number
+	entry.Ordinal, entry.GivenUp = o.Number, true
 	p := plan.Do(entry.Reason, append(in.store(withEntry(record, entry)).Actions(),
 		in.note(record, entry.Reason, true, "%s", entry.Message))...)
 	p.Outcomes = []plan.Outcome{in.outcome(plan.Failed, o.Pod)}

@@ -185,6 +185,8 @@ func entry(n int, reason api.Reason, options ...func(*api.OrdinalStatus)) func(*
 	return func(s *api.Cleanup) { s.Ordinals = append(s.Ordinals, e) }
 }
 
+func givenUp(e *api.OrdinalStatus) { e.GivenUp = true }
+
 func tries(n int) func(*api.OrdinalStatus) { return func(e *api.OrdinalStatus) { e.Tries = n } }
 
 func ofPod(uid string) func(*api.OrdinalStatus) {

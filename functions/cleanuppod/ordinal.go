@@ -22,7 +22,7 @@ func (in Input) continueCleanup(record *api.Cleanup, ordinals, left []cleanup.Or
 	if record.Request != cleanup.Digest(in.Set) { // failed ordinals are tried again with the new template
 		next := record.Clone()
 		next.Request = cleanup.Digest(in.Set)
-		next.Ordinals = slices.DeleteFunc(next.Ordinals, func(e api.OrdinalStatus) bool { return hasGivenUp(&e) })
+		next.Ordinals = slices.DeleteFunc(next.Ordinals, func(e api.OrdinalStatus) bool { return e.GivenUp })
 		return plan.Do(api.Retrying, in.store(next).Actions()...)
 	}
 	atOnce := 1
@@ -71,7 +71,7 @@ func (in Input) stepOrdinal(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	switch pod := o.Pod; {
 	case in.hasCleanupPod(record, o):
 		return in.handlePod(record, o)
-	case hasGivenUp(entry):
+	case entry != nil && entry.GivenUp:
 		return plan.Noop(api.CleanupFailed)
 	case pod != nil && statefulset.IsPodOf(pod, in.Set):
 		return in.stopReplica(record, o)

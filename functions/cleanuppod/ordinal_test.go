@@ -130,7 +130,7 @@ func TestSuccess(t *testing.T) {
 			usedClaim("data-web-1"), usedClaim("logs-web-1"), pod(containers(nil, terminated("drain", 0, time.Hour)))),
 		"another pod uses a claim until the deadline": on(two(cleaning(entry(1, api.ClaimBusy, due(-time.Hour)))),
 			usedClaim("data-web-1"), usedClaim("logs-web-1"), pod(), build.Pod("backup", []string{"logs-web-1"})),
-		"the cleanup was given up: the pod is removed": on(two(cleaning(entry(1, api.ClaimBusy))), usedClaim("data-web-1"),
+		"the cleanup was given up: the pod is removed": on(two(cleaning(entry(1, api.ClaimBusy, givenUp))), usedClaim("data-web-1"),
 			usedClaim("logs-web-1"), pod()),
 		"the API server rejects the deletion of the claims": rejected(on(two(c), usedClaim("data-web-1"), usedClaim("logs-web-1"), pod())),
 		"the deletion was rejected, and the next try is not due": on(
@@ -212,21 +212,21 @@ func TestFailure(t *testing.T) {
 		"a user deletes the running pod, and our finalizer is removed": on(web(c), usedClaim("data-web-1"),
 			cleanupPod(1, build.Deleting(), build.Finalizers())),
 		"given up: the pod is removed and the claim is kept": on(
-			web(cleaning(entry(1, api.CleanupFailed, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1,
+			web(cleaning(entry(1, api.CleanupFailed, givenUp, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1,
 				failing(3, ""))),
 		"given up: the finalizer of the pod is removed": on(
-			web(cleaning(entry(1, api.CleanupFailed, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1,
+			web(cleaning(entry(1, api.CleanupFailed, givenUp, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1,
 				build.Deleting())),
-		"given up: the cleanup has failed": on(web(cleaning(entry(1, api.CleanupFailed, tries(3), ofPod("uid-cleaner-web-1")))),
+		"given up: the cleanup has failed": on(web(cleaning(entry(1, api.CleanupFailed, givenUp, tries(3), ofPod("uid-cleaner-web-1")))),
 			usedClaim("data-web-1")),
-		"given up, and a user deletes the claim": on(web(cleaning(entry(1, api.CleanupFailed, tries(3))))),
+		"given up, and a user deletes the claim": on(web(cleaning(entry(1, api.CleanupFailed, givenUp, tries(3))))),
 		"the pod is rejected":                    rejected(on(web(c), usedClaim("data-web-1"))),
 		"the pod is rejected for the last time": rejected(
 			on(web(cleaning(entry(1, api.CleanupTried, tries(2), next(-time.Second)))), usedClaim("data-web-1"))),
 		"the pod was rejected, and the next try is not due": rejected(
 			on(web(cleaning(entry(1, api.CleanupTried, tries(1), next(time.Second)))), usedClaim("data-web-1"))),
 		"given up and rejected: the pod is removed": rejected(
-			on(web(cleaning(entry(1, api.CleanupFailed, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1))),
+			on(web(cleaning(entry(1, api.CleanupFailed, givenUp, tries(3), ofPod("uid-cleaner-web-1")))), usedClaim("data-web-1"), cleanupPod(1))),
 		"the replica is needed again: one failure is enough": on(web(build.Replicas(2), c), usedClaim("data-web-1"),
 			cleanupPod(1, evicted)),
 		"two claims are kept": on(web(build.Template("logs", "1Mi", "fixed"), build.Replicas(2), c), usedClaim("data-web-1"),
@@ -265,7 +265,7 @@ func TestSeveralOrdinals(t *testing.T) {
 		return in
 	}
 	c := cleaning()
-	failed3 := entry(3, api.CleanupFailed, tries(3))
+	failed3 := entry(3, api.CleanupFailed, givenUp, tries(3))
 	check(t, map[string]Input{
 		"OrderedReady: the highest first":                     claims(on(web(c)), "1", "2", "3"),
 		"OrderedReady: one ordinal at a time":                 claims(on(web(c), cleanupPod(3)), "1", "2", "3"),
@@ -280,8 +280,9 @@ func TestSeveralOrdinals(t *testing.T) {
 		"Parallel: the end of one pod is not judged yet":      unread(claims(on(web(parallel, c), cleanupPod(3, succeeded)), "1", "2", "3")),
 		"Parallel: a failed ordinal does not stop the others": claims(on(web(parallel, cleaning(failed3))), "1", "2", "3"),
 		"Parallel: failed ordinals up to the limit end the cleanup": claims(
-			on(web(parallel, cleaning(failed3, entry(2, api.CleanupFailed, tries(3))))), "1", "2", "3"),
-		"Parallel: all have failed": claims(on(web(parallel, cleaning(failed3, entry(2, api.NameTaken), entry(1, api.CleanupFailed)))),
+			on(web(parallel, cleaning(failed3, entry(2, api.CleanupFailed, givenUp, tries(3))))), "1", "2", "3"),
+		"Parallel: all have failed": claims(on(
+			web(parallel, cleaning(failed3, entry(2, api.NameTaken, givenUp), entry(1, api.CleanupFailed, givenUp)))),
 			"1", "2", "3"),
 		"Parallel: one ordinal backs off": claims(
 			on(web(parallel, cleaning(entry(3, api.CleanupTried, tries(1), next(time.Second))))), "1", "2", "3"),
@@ -291,7 +292,7 @@ func TestSeveralOrdinals(t *testing.T) {
 }
 
 func TestTemplateChangesDuringCleanup(t *testing.T) {
-	old := cleaning(digest("older"), entry(3, api.CleanupFailed, tries(3)), entry(2, api.CleanupTried, tries(1), next(time.Second)))
+	old := cleaning(digest("older"), entry(3, api.CleanupFailed, givenUp, tries(3)), entry(2, api.CleanupTried, tries(1), next(time.Second)))
 	check(t, map[string]Input{
 		"a new template: failed ordinals are tried again": on(web(old), usedClaim("data-web-3"), usedClaim("data-web-2"), cleanupPod(2)),
 		"the new template is invalid: the pods are removed": on(web(build.Annotation(api.CleanupTemplateAnnotation, "{}"), cleaning()),

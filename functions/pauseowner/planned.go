@@ -75,12 +75,13 @@ func mayStartLate(in Input, planned operation.Record) bool {
 		return false
 	}
 	asked := func(r OwnerRecord) bool { return r.Link.Operation == resize.Operation }
-	return resize.Reason != api.PlanDelayed && !slices.ContainsFunc(in.OwnerRecords, asked)
+	return !resize.StartsLater && !slices.ContainsFunc(in.OwnerRecords, asked)
 }
 
 // renewDeadline starts the time limit of the operation again. It does so once: after that, the operation fails.
 func renewDeadline(in Input, resize *api.Resize) plan.Plan {
 	next := operation.Enter(resize, api.Planned, in.Now, in.Settings.PlanTimeout)
+	next.StartsLater = true
 	next.Reason, next.Message = api.PlanDelayed, "no owner was asked before the time limit, which begins once more"
 	return plan.Do(api.PlanDelayed, operation.Store(in.Set, next).Actions()...)
 }

@@ -85,7 +85,7 @@ func beginAfterWait(in Input, resize *api.Resize) plan.Plan {
 }
 
 // waited reports whether the record says that the resize has no turn.
-func waited(resize *api.Resize) bool { return resize.Reason == api.TurnWaits || resize.TurnReturned }
+func waited(resize *api.Resize) bool { return resize.WaitsForTurn() || resize.TurnReturned }
 
 // storeBegin gives the resize the deadline back that it did not have while it waited.
 func storeBegin(in Input, resize *api.Resize) []plan.Action {
@@ -94,7 +94,8 @@ func storeBegin(in Input, resize *api.Resize) []plan.Action {
 		limit = in.Settings.CopyTimeout
 	}
 	next := operation.Enter(resize, resize.Phase, in.Now, limit)
-	next.Reason, next.Message, next.TurnReturned = api.TurnBegins, "enough movers are free, so the resize continues", false
+	next.Reason, next.Message = api.TurnBegins, "enough movers are free, so the resize continues"
+	next.TurnReturned, next.StartsLater = false, false
 	return operation.Store(in.Set, next).Actions()
 }
 

@@ -68,6 +68,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 	taken := turn(planned.Operation, build.Namespace, "web", 1, true)
 	waiting := build.Stored(Decide(in(planned, full())))
 	late := build.Operation(api.Planned, build.Due(-time.Second), members, build.DerivedID)
+	rollback := build.Operation(api.Planned, build.Due(time.Minute), build.RollbackOf("x"), members)
 	former := turn(build.ID, build.Namespace, "web", 1, true)
 	journal := in(waiting, turnsOf(t, former, own))
 	journal.Journals = append(journal.Journals, build.Journal(build.Operation(api.Finishing, members)))
@@ -85,7 +86,7 @@ func TestResizeWaitsForItsTurn(t *testing.T) {
 		"its set opts out while it waits":                      in(waiting, full(own), build.Label(api.ManagedLabel, "")),
 		"its deadline passes without a turn":                   in(late, full()),
 		"its deadline passes, and there is no list":            in(late, nil),
-		"a rollback needs no turn":                             in(build.Operation(api.Planned, build.RollbackOf("x"), members), full()),
+		"a rollback needs no turn":                             in(rollback, full()),
 		"there is no list":                                     in(planned, nil),
 		"the list was removed while it waited":                 in(waiting, nil),
 		"the turn of the set's former operation has not ended": in(waiting, turnsOf(t, former, own)),
@@ -260,7 +261,7 @@ func plannedUnderLimit() (api.Settings, *api.Resize) {
 	limited := build.Settings()
 	limited.Movers = 1
 	return limited, build.Operation(api.Planned, build.Members(api.MemberPending, "data-web-0"), build.DerivedID,
-		func(s *api.Resize) { s.Deadline = nil })
+		func(s *api.Resize) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) })
 }
 
 // listsWithTurns returns the set and an empty list of turns.

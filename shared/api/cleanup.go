@@ -37,8 +37,10 @@ type OrdinalStatus struct {
 	NextTry *metav1.Time `json:"nextTry,omitempty"`
 	// Deadline is when Drydock stops waiting until the obstacle to the cleanup is gone.
 	Deadline *metav1.Time `json:"deadline,omitempty"`
-	Reason   Reason       `json:"reason"`
-	Message  string       `json:"message"`
+	// GivenUp is true if the cleanup of the ordinal has ended without success. A user can request a retry.
+	GivenUp bool   `json:"givenUp,omitempty"`
+	Reason  Reason `json:"reason"`
+	Message string `json:"message"`
 }
 
 // LoadCleanup returns the record of the set's latest cleanup, with the rules of LoadResize.

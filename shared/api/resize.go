@@ -44,6 +44,8 @@ type Resize struct {
 	// TurnReturned is true since the resize gave its turn to others, to wait for an approval or a window, until it has a turn again.
 	// Meanwhile no mover runs and no member stops.
 	TurnReturned bool `json:"turnReturned,omitempty"`
+	// StartsLater is true if no owner was asked within the time limit of the phase Planned, which then began once more.
+	StartsLater bool `json:"startsLater,omitempty"`
 }
 
 // Expansion is a claim that grows, or gets another VolumeAttributesClass, on its present volume.
@@ -169,6 +171,9 @@ func (r *Resize) IsRollback() bool { return r.Kind == KindRollback }
 
 // IsGrowth reports whether the operation is a growth by usage. Such a resize stops no member and restarts no pod.
 func (r *Resize) IsGrowth() bool { return r != nil && r.GrowTo != "" }
+
+// WaitsForTurn reports whether the resize waits until enough movers are free. Only such a resize has no deadline.
+func (r *Resize) WaitsForTurn() bool { return r.Active() && r.Deadline == nil }
 
 // Active reports whether the operation still has work to do. A nil operation has none.
 func (r *Resize) Active() bool { return r != nil && r.active() }

@@ -106,6 +106,9 @@ func FormerSleep(set *appsv1.StatefulSet) *Sleep {
 	return sleep
 }
 
+// StartedByOthers reports whether the set wakes because another client has started it.
+func (s *Sleep) StartedByOthers() bool { return s != nil && s.Phase == Waking && s.Starts > 0 }
+
 // Active reports whether the sleep still has work to do. A nil sleep has none.
 func (s *Sleep) Active() bool { return s != nil && s.active() }
 

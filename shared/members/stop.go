@@ -75,7 +75,8 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case held != nil:
 		return NoStep
-	case !atZero && stop.Pending() && stop.Of(sleep) && sleep.Active(): // a client that scales to zero later means it
+	// idle-timeout may have seen that other clients started the pods. A client that scales to zero later means it.
+	case stop.Pending() && stop.Of(sleep) && sleep.Active() && (!atZero || sleep.StartedByOthers()):
 		return NoteStart
 	case atZero && (stop.Pending() && stop.Kind == api.KindSleep && (stop.Of(sleep) || !statefulset.Managed(set)) ||
 		OrdersStart(sleep, stop)):

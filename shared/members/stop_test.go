@@ -41,6 +41,7 @@ var (
 	pausing   = scaled(api.Succeeded, 0, `,"paused":true`)
 	ended     = build.SleepEnded(api.Awake, time.Minute)
 	wokenUp   = func(s *api.Sleep) { s.WakingAt = operation.Moment(build.Now) }
+	others    = func(s *api.Sleep) { s.Starts = 1 }
 	waits     = build.Step(api.AwaitsDependency)
 	forOwner  = build.Step(api.StartedForOwner)
 	startedBy = build.StartedFor(time.Second)
@@ -144,6 +145,9 @@ func TestNextStopStep(t *testing.T) {
 			standing(0, sleeps(api.Waking, wokenUp), withStop(startedBy)), NoStep,
 		},
 		"a set wakes, and another client started it": {standing(2, sleeps(api.Waking, wokenUp), withStop()), NoteStart},
+		"a set wakes because another client started it, which is at zero again": {standing(0, sleeps(api.Waking, wokenUp, others), withStop()),
+			NoteStart},
+		"a set sleeps after others have started it in its earlier sleep": {standing(0, sleeps(api.Asleep, others), withStop()), NoStep},
 		"a set wakes after a rejected stop, and another client scales it to zero": {
 			standing(0, sleeps(api.Waking, wokenUp), withStop(build.NotStopped(), refusedAgo(retry))), NoStep,
 		},

@@ -80,7 +80,7 @@ func Concerned(c operation.Change) []api.Function {
 // written by a user, and may name an operation of another set.
 func WaitsForTurn(c operation.Change) bool {
 	record := c.Records.Resize
-	return c.Records.ResizeErr == nil && record.Active() && record.Phase == api.Planned && record.Reason == api.TurnWaits &&
+	return c.Records.ResizeErr == nil && record.WaitsForTurn() && record.Phase == api.Planned &&
 		c.Set.DeletionTimestamp == nil && !operation.Aborted(c.Set) && record.HasIDOf(c.Set.UID)
 }
 

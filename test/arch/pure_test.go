@@ -59,20 +59,15 @@ func impurities(path string, source any) ([]string, error) {
 var readers = map[string]int{
 	"functions/backup/copying.go":      1, // of the kubelet
 	"functions/backup/foreign.go":      1, // of the mover
-	"functions/backup/progress.go":     2,
-	"functions/cleanuppod/entry.go":    3,
 	"functions/detectresize/expand.go": 1,
 	"functions/growvolumes/report.go":  2,
 	"functions/pauseowner/decide.go":   1,
-	"functions/pauseowner/planned.go":  1,
-	"functions/pauseowner/turn.go":     1,
 	"functions/scalehooks/function.go": 3,
 	"functions/scalehooks/status.go":   1, // a status for people
 	"shared/kube/warnings.go":          1, // of Kubernetes
 	"shared/operation/operation.go":    2, // whether people still see the operation
 	"shared/operation/wording.go":      1, // a message for people
 	"shared/progress/reasons.go":       1, // words for people
-	"shared/resize/concerned.go":       1,
 	"shared/resize/obstacles.go":       3,
 	"shared/resize/refusal.go":         2,
 }
