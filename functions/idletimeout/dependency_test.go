@@ -96,8 +96,8 @@ func TestSetDoesNotWaitForDependencyThatStaysAtZero(t *testing.T) {
 		"the dependency wakes":                                     {db(build.ReplicaCounts(3, 1), sleep(api.Waking, due)), true},
 		"the dependency wakes, and one ready replica is enough": {
 			db(build.ReplicaCounts(3, 1), sleep(api.Waking, due), build.Annotation(api.WakeReadyAnnotation, "first")), false},
-		"its paused Scaler was deleted: the dependency can be woken": {db(zero, stopped(build.StoppedByScaler(build.ID))), true},
-		"the dependency can be woken":                                {db(zero, build.Annotation(api.WakeReplicasAnnotation, "1")), true},
+		"the paused Scaler of the dependency was deleted": {db(zero, stopped(build.StoppedByScaler(build.ID))), false},
+		"the dependency can be woken":                     {db(zero, build.Annotation(api.WakeReplicasAnnotation, "1")), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := on(front, row.db)

@@ -104,13 +104,17 @@ func (in Input) reportUnreadableRecord(err error) plan.Plan {
 	return p
 }
 
-// decideWithoutScaler handles a set without a Scaler. If its Scaler was deleted, the set keeps its count and loses its record.
+// decideWithoutScaler handles a set without a Scaler. If its Scaler was deleted, the set keeps its count, also that of a pause, and loses
+// its record.
 func (w work) decideWithoutScaler() plan.Plan {
 	if w.record != nil {
 		if p := w.deleteFinishedHooks(nil); p.Kind == plan.KindDo {
 			return p // the record is removed last, because the sweep finds the set by its record
 		}
 		return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
+	}
+	if w.stop.Pending() && w.stop.Kind == api.KindScale && statefulset.Replicas(w.Set) == 0 {
+		return w.leaveStopped()
 	}
 	if p := w.keepStop(); p.Kind == plan.KindDo {
 		return p

@@ -331,17 +331,19 @@ func TestCountOfScalerIsNotOverwrittenAfterOptingOut(t *testing.T) {
 	}
 }
 
-// TestRecordOfAStopSurvivesAResize: a resize creates a set again whose Scaler was deleted while it was paused. Then a manifest replaces its
-// annotations. The record must still say how many pods the set had.
+// TestRecordOfAStopSurvivesAResize: a resize creates a set again that is at zero for its sleep. Then a manifest replaces its annotations.
+// The record must still say how many pods the set had.
 func TestRecordOfAStopSurvivesAResize(t *testing.T) {
-	in := alone(web(0, build.Status(replaced()), build.UID("uid-new"), build.Annotation(api.StopAnnotation, stopOfPause().Encode())),
-		stopOf(stopOfPause()))
+	sleeping := asleep(api.Asleep)
+	in := alone(web(0, sleeping, build.Status(replaced()), build.UID("uid-new"), build.Annotation(api.StopAnnotation, build.Stop().Encode())),
+		stopOf(build.Stop()))
 	end, _ := playToEnd(t, in)
 	if stop := api.LoadStop(end.Set); stop == nil || stop.Set.UID != "uid-new" || len(end.Records) != 1 {
 		t.Fatalf("the test is wrong: %s, %d records", build.Words(stop), len(end.Records))
 	}
 	end.Set = end.Set.DeepCopy()
 	end.Set.Annotations = nil
+	build.With(end.Set, sleeping)
 	end, _ = playToEnd(t, end)
 	if api.LoadStop(end.Set) == nil {
 		t.Errorf("the stop is lost, %d records are left", len(end.Records))

@@ -179,6 +179,13 @@ func (w work) giveUpStopped() plan.Plan {
 	return plan.Do(api.AtZeroAlready, w.storeStop(members.Started(w.stop, w.Now)).Actions()...)
 }
 
+// leaveStopped ends the pause of a Scaler that was deleted. Its pods do not come back by themselves.
+func (w work) leaveStopped() plan.Plan {
+	store := w.storeStop(members.Started(w.stop, w.Now))
+	return plan.Do(api.ScalerGone, append(store.Actions(), w.warn(api.ScalerGone, "the Scaler was deleted while it was paused, so the set "+
+		"stays at 0 replicas. To start it, run kubectl scale -n %s sts %s --replicas=%d", w.Namespace, w.Name, w.stop.Replicas))...)
+}
+
 const replicasPath = "/spec/replicas"
 
 // setCount sets the replicas of the set.

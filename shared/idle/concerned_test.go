@@ -54,9 +54,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 		"it is being deleted":                     {options{sleep(api.Waking), zero, stop(), build.Deleting()}, none, none},
 		"it has lost its sleep":                   {options{zero, stop()}, idleTimeout, idleTimeout},
 		"it has lost its sleep, and is opted out": {options{zero, stop(), optedOut}, none, none},
-		"its paused Scaler is gone":               {options{zero, stop(build.StoppedByScaler(build.ID))}, none, none},
-		"its paused Scaler is gone, and a visit comes": {options{zero, stop(build.StoppedByScaler(build.ID)), build.AwakeFor(time.Hour)},
-			idleTimeout, idleTimeout},
+		"its Scaler is paused, and a visit comes": {options{zero, stop(build.StoppedByScaler(build.ID)), build.AwakeFor(time.Hour)}, none, none},
 	} {
 		set := build.Set("web", append([]build.Option{build.Replicas(3), build.IdleTimeout("1h"), build.LastActivity(2 * time.Hour)},
 			row.options...)...)

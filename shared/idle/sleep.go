@@ -33,7 +33,7 @@ func (m Member) ReplicasAtWake() int32 {
 		return 0
 	case m.HasScaler:
 		return 0
-	case m.Stop.Pending(): // its Scaler was deleted while it was paused
+	case m.Stop.Pending() && m.Stop.Kind == api.KindSleep: // its wake-up failed before its pods were asked back
 		return m.Stop.Replicas
 	case statefulset.Controller(m.Set) != nil:
 		return 0

@@ -138,11 +138,10 @@ func TestStartsByOtherClients(t *testing.T) {
 	}
 }
 
-// TestReplicasAtWake: a set at zero without an active sleep starts with the count that its user has set for that case, or with the count
-// before the pause of a Scaler that is gone.
+// TestReplicasAtWake: a set at zero without an active sleep starts with the count that its user has set for that case.
 func TestReplicasAtWake(t *testing.T) {
 	zero, two := build.Replicas(0), build.Annotation(api.WakeReplicasAnnotation, "2")
-	stopped := build.WithStop(build.Stop(build.StoppedByScaler(build.ID)))
+	stopped, slept := build.WithStop(build.Stop(build.StoppedByScaler(build.ID))), build.WithStop(build.Stop())
 	scaled := func(s *appsv1.StatefulSet) {
 		record := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Phase: api.Succeeded, Operation: build.ID,
 			Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: "pilot", UID: "uid-pilot"}}
@@ -152,17 +151,18 @@ func TestReplicasAtWake(t *testing.T) {
 		options []build.Option
 		want    int32
 	}{
-		"no count is known":                           {nil, 0},
-		"its user has set a count":                    {[]build.Option{two}, 2},
-		"an operator controls it":                     {[]build.Option{two, build.ControlledBy("Database", "main")}, 0},
-		"it is paused":                                {[]build.Option{two, build.Paused()}, 0},
-		"an annotation is invalid":                    {[]build.Option{two, build.IdleTimeout("soon")}, 0},
-		"the record of its sleep is unreadable":       {[]build.Option{two, build.Annotation(api.SleepAnnotation, "{")}, 0},
-		"a Scaler scales it":                          {[]build.Option{two, build.Edit(scaled)}, 0},
-		"its paused Scaler is gone":                   {[]build.Option{stopped, two}, 3},
-		"its paused Scaler is gone, with an operator": {[]build.Option{stopped, build.ControlledBy("Database", "main")}, 3},
-		"its paused Scaler is gone, and it is paused": {[]build.Option{stopped, build.Paused()}, 0},
-		"a Scaler keeps it stopped":                   {[]build.Option{stopped, two, build.Edit(scaled)}, 0},
+		"no count is known":                                       {nil, 0},
+		"its user has set a count":                                {[]build.Option{two}, 2},
+		"an operator controls it":                                 {[]build.Option{two, build.ControlledBy("Database", "main")}, 0},
+		"it is paused":                                            {[]build.Option{two, build.Paused()}, 0},
+		"an annotation is invalid":                                {[]build.Option{two, build.IdleTimeout("soon")}, 0},
+		"the record of its sleep is unreadable":                   {[]build.Option{two, build.Annotation(api.SleepAnnotation, "{")}, 0},
+		"a Scaler scales it":                                      {[]build.Option{two, build.Edit(scaled)}, 0},
+		"its paused Scaler is gone":                               {[]build.Option{stopped}, 0},
+		"its paused Scaler is gone, and it has a count":           {[]build.Option{stopped, two}, 2},
+		"the pods of its failed wake-up have not been asked back": {[]build.Option{slept, two}, 3},
+		"they have not been asked back, and it is paused":         {[]build.Option{slept, build.Paused()}, 0},
+		"a Scaler keeps it stopped":                               {[]build.Option{stopped, two, build.Edit(scaled)}, 0},
 		"its pods were asked back, and another client scaled it to zero": {[]build.Option{two,
 			build.WithStop(build.Stop(build.StoppedByScaler(build.ID), build.StartedFor(time.Second)))}, 2},
 	} {

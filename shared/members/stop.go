@@ -54,7 +54,8 @@ func (s StopStep) ChangesNoCount() bool { return s == RenewStop || s == DropPoli
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
 // If the set has lost the sleep of a pending Stop, idle-timeout writes that it wakes up. It may not do so on a set that has left Drydock.
-// The Stop for a paused Scaler ends when the Scaler or a wake-up asks for pods. Until then, the Scaler undoes what other clients start.
+// The Stop for a paused Scaler ends when the Scaler asks for pods, or when it is deleted. Until then, the Scaler undoes what other clients
+// start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	sleep, sleepErr := api.LoadSleep(set)
 	scaling, _ := api.LoadScale(set) // scale-hooks reports an unreadable one
@@ -86,7 +87,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return StartPods
 	case stop == nil, sleep.Active(): // it still asks whether its pods were asked back, or will stop them
 		return NoStep
-	case stop.Pending() && (atZero || scaling != nil && scaling.Paused): // a Scaler starts the pods, or it was deleted
+	case stop.Pending() && (atZero || scaling != nil && scaling.Paused): // its Scaler starts the pods
 		return NoStep
 	case stop.WhenScaled != "" && podsEnd(set):
 		return NoStep

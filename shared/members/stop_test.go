@@ -179,11 +179,9 @@ func TestNextStopStep(t *testing.T) {
 		"a wake-up of a set at zero was rejected, and its time has come": {
 			standing(0, sleeps(api.Waking), withStop(build.NotStopped(), refusedAgo(retry))), StartPods,
 		},
-		"a wake-up of a set at zero, for its operator": {standing(0, sleeps(api.Waking, build.OwnerStops())), NoStep},
-		"a wake-up of a set whose Scaler was deleted while paused": {
-			standing(0, sleeps(api.Waking), withStop(paused)), StartPods,
-		},
-		"an operator has to start its set": {standing(0, sleeps(api.Waking, wokenUp, build.OwnerStops())), NoStep},
+		"a wake-up of a set at zero, for its operator":        {standing(0, sleeps(api.Waking, build.OwnerStops())), NoStep},
+		"a wake-up of a set that a paused Scaler has stopped": {standing(0, sleeps(api.Waking), withStop(paused)), StartPods},
+		"an operator has to start its set":                    {standing(0, sleeps(api.Waking, wokenUp, build.OwnerStops())), NoStep},
 		"Drydock starts a set for its operator": {
 			standing(0, sleeps(api.Waking, wokenUp, forOwner, build.OwnerStops())), StartPods,
 		},

@@ -2,6 +2,7 @@
 package scale
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -24,10 +25,16 @@ func Concerned(c operation.Change) []api.Function {
 	if !c.Gone && (members.Due(c.Set) || members.NextStopStep(c.Set, c.Now, c.Retry) != members.NoStep) {
 		return scaleHooks
 	}
-	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || deviates(c)) {
+	if c.Records.Scaling() || c.Records.Scale != nil && (!c.Swept || deviates(c)) || c.Records.Scale == nil && keptStopped(c.Set) {
 		return scaleHooks
 	}
 	return nil
+}
+
+// keptStopped reports whether a Scaler has stopped the set. Without the record of a scaling, that Scaler may be gone.
+func keptStopped(set *appsv1.StatefulSet) bool {
+	stop := api.LoadStop(set)
+	return stop.Pending() && stop.Kind == api.KindScale
 }
 
 // deviates reports whether a set without a scaling is being deleted, or has another count than its record. No event of its pods may report

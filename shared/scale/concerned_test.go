@@ -91,7 +91,7 @@ func TestStopConcernsScaleHooks(t *testing.T) {
 		"its start was rejected just now":      {[]build.Option{build.Replicas(0), sleeps(api.Waking), stop(build.RefusedBy("a quota"))}, false},
 		"its start was rejected some time ago": {[]build.Option{build.Replicas(0), sleeps(api.Waking), stop(refused)}, true},
 		"the pods were asked back":             {[]build.Option{build.Replicas(3), stop(build.StartedFor(time.Minute))}, true},
-		"its Scaler was deleted while paused":  {[]build.Option{build.Replicas(0), stop(build.StoppedByScaler(build.ID))}, false},
+		"its Scaler was deleted while paused":  {[]build.Option{build.Replicas(0), stop(build.StoppedByScaler(build.ID))}, true},
 	} {
 		set := build.Set("web", row.options...)
 		for _, swept := range []bool{false, true} {

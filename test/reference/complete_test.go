@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -170,5 +171,57 @@ func TestSettingsAreComplete(t *testing.T) {
 	})
 	if count < 50 {
 		t.Errorf("only %d settings were found", count)
+	}
+}
+
+// TestStatusPageNamesEveryField: docs/status.md explains every field of the records, and no field that does not exist.
+func TestStatusPageNamesEveryField(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(kit.Root(t), "docs", "status.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields := map[string]bool{}
+	for _, document := range []any{api.Resize{}, api.Sleep{}, api.Stop{}, api.Cleanup{}, api.Ledger{}, api.Scale{}} {
+		addFields(fields, reflect.TypeOf(document))
+	}
+	named := map[string]bool{}
+	for _, name := range regexp.MustCompile("`([a-zA-Z]+)").FindAllStringSubmatch(string(text), -1) {
+		named[name[1]] = true
+	}
+	for name := range fields {
+		if !named[name] {
+			t.Errorf("docs/status.md does not explain the field %s", name)
+		}
+	}
+	page, _, _ := strings.Cut(string(text), "\n## Growth by usage") // the records of other documents follow
+	for _, table := range strings.Split(page, "| field | meaning |\n")[1:] {
+		for row := range strings.SplitSeq(table, "\n") {
+			if !strings.HasPrefix(row, "|") {
+				break
+			}
+			for _, name := range regexp.MustCompile("`([a-zA-Z]+)(\\[\\])?`").FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
+				if !fields[name[1]] {
+					t.Errorf("docs/status.md explains %s, which is no field", name[1])
+				}
+			}
+		}
+	}
+}
+
+// addFields adds the JSON names of the fields of a type, and of the types of package api in them.
+func addFields(fields map[string]bool, of reflect.Type) {
+	for _, f := range reflect.VisibleFields(of) {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "" {
+			continue
+		}
+		fields[name] = true
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct && inner.PkgPath() == reflect.TypeFor[api.Sleep]().PkgPath() {
+			addFields(fields, inner)
+		}
 	}
 }

@@ -253,11 +253,14 @@ func (w *World) scale(set string, n int) {
 		return
 	}
 	before, asleep := w.sleptWith(set)
+	if !asleep {
+		before, asleep = w.stoppedWith(set)
+	}
 	if !w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, int64(n), "spec", "replicas") }) {
 		return
 	}
 	delete(w.wishes.also, set)
-	if n == 0 && asleep { // it looks like the sleep
+	if n == 0 && asleep { // it looks like Drydock's stop
 		w.wishes.also[set] = before
 	}
 	w.wishes.counts[set] = n

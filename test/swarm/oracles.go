@@ -280,7 +280,8 @@ func (w *World) staysQuiet() {
 }
 
 // nothingIsHidden: when no fault is played and the functions have nothing to do, a set at zero and a changed owner have a cause that a user
-// can see: a record of Drydock, the pause annotation, or a Scaler that a user has paused.
+// can see: a record of Drydock, the pause annotation, a Scaler that a user has paused, or the annotation on a stopped owner, which names
+// the set that sleeps.
 func (w *World) nothingIsHidden() {
 	if len(w.held)+len(w.queue)+w.loses > 0 || w.refused != "" || w.sick || w.problem != "" {
 		return
@@ -290,7 +291,7 @@ func (w *World) nothingIsHidden() {
 		if set == nil || set.GetLabels()[api.ManagedLabel] != "true" || w.seesCause(name) {
 			continue
 		}
-		if op := w.operatorOf(name); op == nil || !op.paused {
+		if op := w.operatorOf(name); op == nil || !op.paused && !w.saysItIsHeld(op) {
 			if n := numberOf(set, "spec", "replicas"); n == 0 && !w.accepts(name, 0) {
 				w.violate("set %s is at zero, its users want %d, and nothing says why", name, w.wish(name))
 			}
@@ -302,6 +303,12 @@ func (w *World) nothingIsHidden() {
 			w.violate("the owner is %v, its user wrote %v, and no set says why", writtenByUsers(o), op.wanted)
 		}
 	}
+}
+
+// saysItIsHeld reports whether the owner has the annotation of a pause by Drydock.
+func (w *World) saysItIsHeld(op *operator) bool {
+	o := w.server.Get(op.key)
+	return o != nil && o.GetAnnotations()[api.OwnerPausedAnnotation] != ""
 }
 
 // seesCause reports whether the set has the pause annotation, a paused Scaler, or a record that has not succeeded.

@@ -87,6 +87,17 @@ func (w *World) sleptWith(set string) (int, bool) {
 	return sleep.Replicas, active
 }
 
+// stoppedWith returns the count in the record of the set's stop, and false if there is none.
+func (w *World) stoppedWith(set string) (int, bool) {
+	for _, o := range w.server.List("controllerrevisions") {
+		link, err := api.LoadLink(o)
+		if err == nil && link != nil && link.Role == api.RoleStop && link.Set.Name == set {
+			return numberOf(o, "data", "stop", "replicas"), true
+		}
+	}
+	return 0, false
+}
+
 func (w *World) isAsleep(set string) bool {
 	_, active := w.sleptWith(set)
 	return active

@@ -1,6 +1,5 @@
-# A Scaler gives up its stopped members and is deleted. A visit starts them.
+# A Scaler gives up its stopped members and is deleted. A visit must not start them.
 world sets=1 owner=0 idle scaler hook
-ends with: in the end, set S has unwanted replicas: N, N ready, and its users want N
 calm 3
 scalerpause web
 calm 3
