@@ -98,7 +98,7 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change), growth.Concerned(change))))
 			if change.Records.Scale != nil {
 				found.scaledSets[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaledSet{set.Status.Replicas,
-					members.HoldingSleep(set) != nil, noticeOf(set, []api.Function{api.ScaleHooks})}
+					members.Asleep(set), noticeOf(set, []api.Function{api.ScaleHooks})}
 			}
 			if request := unmetRequestOf(change); request != nil && !slices.Contains(concerns, api.DetectResize) && claimsDue(change) {
 				unmet[set.Namespace] = append(unmet[set.Namespace], request)

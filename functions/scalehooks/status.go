@@ -143,7 +143,7 @@ func setConditions(in Input, s *v1alpha1.Scaler, status *v1alpha1.ScalerStatus, 
 		set(v1alpha1.ConditionProgressing, why.temporary && pending, why.reason, why.message)
 	case pending:
 		set(v1alpha1.ConditionProgressing, true, api.ScalingStarted, fmt.Sprintf("%d members are requested", *wanted))
-	case in.Set != nil && members.HoldingSleep(in.Set) != nil:
+	case in.Set != nil && members.Asleep(in.Set):
 		set(v1alpha1.ConditionProgressing, false, api.StaysAsleep, fmt.Sprintf("asleep. %d members start again when they are needed",
 			ptr.Deref(s.Spec.Replicas, 0)))
 	case s.Spec.Paused && record != nil && record.Phase == api.Succeeded:

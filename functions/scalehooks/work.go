@@ -16,7 +16,7 @@ type work struct {
 
 // held reports whether the set must have no pods now, although its Scaler requests some: the Scaler is paused, or the set sleeps.
 func (w work) held() bool {
-	return w.scaler.Spec.Paused || members.HoldingSleep(w.Set) != nil || members.LostSleep(w.Set)
+	return w.scaler.Spec.Paused || members.Asleep(w.Set)
 }
 
 // wanted returns the count that the set must have now: zero while it is held, nil if the Scaler takes over the count of the set.

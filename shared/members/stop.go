@@ -10,6 +10,10 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// Asleep reports whether a sleep keeps the set without pods now, although its Scaler may request some. A lost sleep does until idle-timeout
+// has written that the set wakes up.
+func Asleep(set *appsv1.StatefulSet) bool { return HoldingSleep(set) != nil || LostSleep(set) }
+
 // HoldingSleep returns the sleep that keeps the set without pods now, or nil. If the set's operator stops the pods itself, it
 // holds them, and Drydock does not. A sleep that cannot be read holds nothing that runs and starts nothing that does not.
 func HoldingSleep(set *appsv1.StatefulSet) *api.Sleep {
