@@ -240,12 +240,14 @@ undeploy: ## removes all functions, or one: FUNCTION=backup
 unconfigure: ## removes the administrator's part, after undeploy; StatefulSets and volumes stay
 	$(TARGET) $(KUBECTL) delete --ignore-not-found --wait=$(or $(WAIT),true) -k $(CONFIG)
 
-bench: build ## runs the benchmarks of the mover, of sift and of one node
+bench: build ## runs the benchmarks of the mover, of sift, of one node and of a wake-up
 	$(MAKE) --no-print-directory cluster images
 	$(call install,$(MOVER_PACKAGES))
 	go test -tags root -run '^$$' -bench . -benchtime 3x -timeout 60m ./cmd/drydock/mover
 	go test -run '^$$' -bench . ./eventsource/sift ./test/bench
 	KUBECONFIG=$(NODE) go test -tags cluster -run '^$$' -bench . -benchtime 3x -timeout 90m ./test/e2e
+	$(CLUSTER) up --size=control-plane
+	DRYDOCK_TEST_API=$(API) go test -tags cluster -run '^$$' -bench Wake -benchtime 20x ./test/scale
 
 # A cluster of this size slows every other test, so the API server is a new one, and is removed afterwards.
 bench-scale: build ## runs the benchmarks with 10,000 sets, 1,000 resizes at once and 2,000 sleeps at once: some hours
