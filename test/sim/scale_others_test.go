@@ -127,7 +127,7 @@ func (s *scaling) createJob(name string, labels, annotations map[string]string) 
 // Invariants: I1, I3, I4, I9.
 func TestScalingSurvivesOthers(t *testing.T) {
 	t.Parallel()
-	for _, st := range []story{drains, grows, breaks} { // a Scaler that is deleted during a pause leaves its record
+	for _, st := range []story{drains, grows, breaks, rests} {
 		t.Run(st.name, func(t *testing.T) {
 			t.Parallel()
 			n := countScaling(t, st)
@@ -184,6 +184,9 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 	if m.gone {
 		allowed = append(allowed, s.from)
 	}
+	if m.gone && s.pauses { // the set keeps the count that it has
+		allowed = append(allowed, 0)
+	}
 	s.judge(s.Drive(nil), allowed...)
 	s.second()
 	monitor.judge()
@@ -191,8 +194,10 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 
 // released returns the remains of a deleted Scaler, or an empty string.
 func (s *scaling) released() string {
-	if text, asked := s.Set("web").Annotations[api.ScaleAnnotation]; asked {
-		return "the record is " + text
+	for _, key := range []string{api.ScaleAnnotation, api.StopAnnotation} {
+		if text, left := s.Set("web").Annotations[key]; left {
+			return key + " is " + text
+		}
 	}
 	return strings.Join(s.hooks.left(), ", ")
 }
