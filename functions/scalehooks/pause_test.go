@@ -143,6 +143,17 @@ func TestScalerDeletedDuringPauseLeavesZero(t *testing.T) {
 	}
 }
 
+// TestFormerCountIsSaidBeforeStopEnds: only the Event says why the set stays at zero and how many pods it had. If the process dies after
+// the Stop has ended, nothing writes the Event any more.
+func TestFormerCountIsSaidBeforeStopEnds(t *testing.T) {
+	p := Decide(observed(web(0, build.WithStop(stopOfPause()))))
+	said := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbEvent })
+	ends := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbPatch })
+	if said < 0 || ends < said {
+		t.Error(p)
+	}
+}
+
 // TestStopAtZeroStaysWithItsRecord: a webhook rejects the deletion of a stop's record, and a set at zero gets its Stop back from that
 // record. If the Stop went before its record, scale-hooks would write both for ever.
 func TestStopAtZeroStaysWithItsRecord(t *testing.T) {

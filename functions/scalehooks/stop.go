@@ -180,13 +180,13 @@ func (w work) giveUpStopped() plan.Plan {
 }
 
 // endAtZero ends a stop whose pods do not come back. A set at zero gets its Stop back from the record, so the record goes first. While the
-// API server rejects that, the Stop stays.
+// API server rejects that, the Stop stays. The notes precede the end of the Stop, because nothing would repeat them afterwards.
 func (w work) endAtZero(reason api.Reason, notes ...plan.Action) plan.Plan {
 	if w.RecordsKept {
 		return plan.Noop(reason)
 	}
 	store := w.storeStop(members.Started(w.stop, w.Now))
-	return plan.Do(reason, slices.Concat(w.deleteRecords().Actions, store.Actions(), notes)...)
+	return plan.Do(reason, slices.Concat(w.deleteRecords().Actions, notes, store.Actions())...)
 }
 
 // leaveStopped ends the pause of a Scaler that was deleted. Its pods do not come back by themselves.
