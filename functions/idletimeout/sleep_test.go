@@ -178,6 +178,8 @@ func TestAsleep(t *testing.T) {
 		"the set is no longer opted in": asleep(optOut),
 		"the operator stopped the set and has to start it": on(
 			web(zero, sleep(api.Asleep, build.AsleepFor(time.Hour), build.OwnerStops()), build.LastActivity(0))),
+		"another client has started it, and it is needed": on(web(build.Replicas(2), build.LastActivity(0),
+			stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep, build.AsleepFor(time.Hour)))),
 		"another client has started it": on(web(build.Replicas(2), stopped(build.StoppedFor(time.Hour)), sleep(api.Asleep,
 			build.AsleepFor(time.Hour)))),
 		"the stored use is in the future and stays": asleep(build.LastActivity(-time.Hour)),

@@ -143,6 +143,37 @@ func TestScalerDeletedDuringPauseLeavesZero(t *testing.T) {
 	}
 }
 
+// TestFormerCountIsSaidBeforeStopEnds: only the Event says why the set stays at zero and how many pods it had. If the process dies after
+// the Stop has ended, nothing writes the Event any more.
+func TestFormerCountIsSaidBeforeStopEnds(t *testing.T) {
+	p := Decide(observed(web(0, build.WithStop(stopOfPause()))))
+	said := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbEvent })
+	ends := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbPatch })
+	if said < 0 || ends < said {
+		t.Error(p)
+	}
+}
+
+// TestStopAtZeroStaysWithItsRecord: a webhook rejects the deletion of a stop's record, and a set at zero gets its Stop back from that
+// record. If the Stop went before its record, scale-hooks would write both for ever.
+func TestStopAtZeroStaysWithItsRecord(t *testing.T) {
+	for name, in := range map[string]Input{
+		"its Scaler was deleted":   observed(pausedSet(0, api.Succeeded, pausedAtZero)),
+		"its Scaler wants no pods": observed(pausedSet(0, api.Succeeded, pausedAtZero), pilot(wants(0))),
+	} {
+		in.Set = build.With(in.Set, build.IdleTimeout("1h"))
+		in.Records = []*appsv1.ControllerRevision{stored(resources.MakeStopRecord(in.Set, api.LoadStop(in.Set)))}
+		for _, kept := range []bool{true, false} {
+			in.RecordsKept = kept
+			checkConverges(t, in)
+			end, _ := playToEnd(t, in)
+			if api.LoadStop(end.Set).Pending() != kept || len(end.Records) > 0 != kept {
+				t.Errorf("%s, the record is kept: %t: %d records, %s", name, kept, len(end.Records), toJSON(end.Set))
+			}
+		}
+	}
+}
+
 // TestEndOfFailedPauseStartsMembersAgain: nobody can request a retry for a visit.
 func TestEndOfFailedPauseStartsMembersAgain(t *testing.T) {
 	for _, at := range []api.Phase{api.PreScaling, api.Scaling, api.PostScaling} {

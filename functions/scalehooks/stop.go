@@ -176,14 +176,23 @@ func (w work) giveUpStopped() plan.Plan {
 		}
 		return plan.Do(api.CleaningUp, actions...)
 	}
-	return plan.Do(api.AtZeroAlready, w.storeStop(members.Started(w.stop, w.Now)).Actions()...)
+	return w.endAtZero(api.AtZeroAlready)
+}
+
+// endAtZero ends a stop whose pods do not come back. A set at zero gets its Stop back from the record, so the record goes first. While the
+// API server rejects that, the Stop stays. The notes precede the end of the Stop, because nothing would repeat them afterwards.
+func (w work) endAtZero(reason api.Reason, notes ...plan.Action) plan.Plan {
+	if w.RecordsKept {
+		return plan.Noop(reason)
+	}
+	store := w.storeStop(members.Started(w.stop, w.Now))
+	return plan.Do(reason, slices.Concat(w.deleteRecords().Actions, notes, store.Actions())...)
 }
 
 // leaveStopped ends the pause of a Scaler that was deleted. Its pods do not come back by themselves.
 func (w work) leaveStopped() plan.Plan {
-	store := w.storeStop(members.Started(w.stop, w.Now))
-	return plan.Do(api.ScalerGone, append(store.Actions(), w.warn(api.ScalerGone, "the Scaler was deleted while it was paused, so the set "+
-		"stays at 0 replicas. To start it, run kubectl scale -n %s sts %s --replicas=%d", w.Namespace, w.Name, w.stop.Replicas))...)
+	return w.endAtZero(api.ScalerGone, w.warn(api.ScalerGone, "the Scaler was deleted while it was paused, so the set stays at 0 replicas. "+
+		"To start it, run kubectl scale -n %s sts %s --replicas=%d", w.Namespace, w.Name, w.stop.Replicas))
 }
 
 const replicasPath = "/spec/replicas"

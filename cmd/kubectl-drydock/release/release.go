@@ -148,6 +148,8 @@ func endStop(in Input) (end ending) {
 		case members.StartPods:
 			next = members.NextStart(set, in.Now)
 			end.starts, set.Spec.Replicas = next.Replicas, &next.Replicas
+		case members.NoteStart:
+			next = members.Started(stop, in.Now)
 		case members.RenewStop:
 			next.Set.UID = set.UID
 		case members.DropPolicy:
@@ -179,6 +181,9 @@ func leaving(in Input) *appsv1.StatefulSet {
 	}
 	if sleep := operation.Of(set).Sleep; sleep.Active() {
 		sleep = sleep.Clone()
+		if sleep.Phase != api.Waking {
+			sleep.Starts = 0 // nobody has started it in this sleep
+		}
 		sleep.Phase, sleep.Step, sleep.WakingAt = api.Waking, "", operation.Moment(in.Now)
 		if sleep.OwnerStops {
 			sleep.Step = api.StartedForOwner

@@ -134,19 +134,21 @@ func scaledToZero() build.Option {
 // does not. No Scaler is written.
 func TestReleaseStartsWhatDrydockStopped(t *testing.T) {
 	asleep := build.Sleep(api.Asleep, build.AsleepFor(time.Hour))
-	paused := build.Stop(build.StoppedByScaler(build.ID))
+	paused, started := build.Stop(build.StoppedByScaler(build.ID)), build.Starts(1)
 	for situation, row := range map[string]struct {
 		in     Input
 		starts bool
 	}{
 		"it sleeps": {asleepWith(asleep), true},
-		"it sleeps, and has lost its annotations":  {asleepWith(asleep).withoutStop(), true},
-		"it has a Stop, and has lost its sleep":    {stoppedBy(build.Stop()), true},
-		"it sleeps, and a user paused its Scaler":  {asleepWith(asleep, scaledToZero()), true},
-		"its Scaler is paused":                     {stoppedBy(paused, scaledToZero()), false},
-		"its Scaler was paused, and the Stop lost": {stoppedBy(paused, scaledToZero()).withoutStop(), false},
-		"a user scaled it to zero as it woke":      {stoppedBy(build.Stop(build.StartedFor(time.Minute))), false},
-		"the API server refused its stop":          {stoppedBy(build.Stop(build.NotStopped(), build.RefusedBy("quota"))), false},
+		"it sleeps, and has lost its annotations":       {asleepWith(asleep).withoutStop(), true},
+		"it has a Stop, and has lost its sleep":         {stoppedBy(build.Stop()), true},
+		"it sleeps, and a user paused its Scaler":       {asleepWith(asleep, scaledToZero()), true},
+		"its Scaler is paused":                          {stoppedBy(paused, scaledToZero()), false},
+		"its Scaler was paused, and the Stop lost":      {stoppedBy(paused, scaledToZero()).withoutStop(), false},
+		"a user scaled it to zero as it woke":           {stoppedBy(build.Stop(build.StartedFor(time.Minute))), false},
+		"a user started it and scaled it to zero again": {asleepWith(build.Sleep(api.Waking, build.AsleepFor(time.Hour), started)), false},
+		"it sleeps again, as before a user started it":  {asleepWith(build.Sleep(api.Asleep, build.AsleepFor(time.Hour), started)), true},
+		"the API server refused its stop":               {stoppedBy(build.Stop(build.NotStopped(), build.RefusedBy("quota"))), false},
 	} {
 		actions, left := Decide(row.in)
 		text := fmt.Sprint(actions)
