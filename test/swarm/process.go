@@ -27,8 +27,12 @@ type process struct {
 	at     string        // the request at the gate
 	since  time.Time     // when it came there
 	cancel context.CancelFunc
+	writes int // how many it has sent
 	ended  bool
 }
+
+// mostWrites is more than any event needs.
+const mostWrites = 100
 
 // stop says before which requests a process stops.
 type stop int
@@ -174,6 +178,10 @@ func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error)
 	}
 	answer := w.server.Serve(r)
 	if r.Writes() {
+		if p.writes++; p.writes > mostWrites {
+			w.violate("%s writes without end, at last %s %s", p.name, r.Method, r.Key)
+			return nil, errLost
+		}
 		result := ""
 		if answer.StatusCode >= http.StatusBadRequest {
 			result = fmt.Sprintf(" -> %d %s", answer.StatusCode, reason(answer))

@@ -139,19 +139,19 @@ type backup struct {
 	count  int
 }
 
-// leaver is a user who releases a set with kubectl drydock release. It reads the set and its stops, and decides and writes as the command
+// leaver is an administrator who releases a set with kubectl drydock release. It reads the set and its stops, and decides and writes as the command
 // does. A set with an operator is not released: its owner would have to be read, too.
 type leaver struct {
 	client *kube.Client
 	apply  *apply.Executor
 }
 
-// leaving is the pool of users who release a set.
+// leaving is the pool of administrators who release a set.
 const leaving api.Function = "release"
 
 func newLeaver(w *World) leaver {
 	client := kube.NewClient(&rest.Config{Host: "http://api", Transport: gate{w},
-		Impersonate: rest.ImpersonationConfig{UserName: person.User}})
+		Impersonate: rest.ImpersonationConfig{UserName: admin.User}})
 	return leaver{client, apply.New(client, leaving, slog.New(slog.DiscardHandler))}
 }
 

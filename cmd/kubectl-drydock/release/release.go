@@ -53,16 +53,19 @@ func Note(in Input) string {
 	if in.Set == nil || statefulset.Replicas(in.Set) > 0 {
 		return ""
 	}
+	scaler, count := "Scaler", "COUNT"
 	scale, end := operation.Of(in.Set).Scale, endStop(in)
-	if scale == nil || !scale.Paused || end.starts > 0 {
+	switch paused := scale != nil && scale.Paused; {
+	case end.starts > 0 || !paused && end.leaves == 0:
 		return ""
+	case paused:
+		scaler += " " + scale.Scaler.Name
 	}
-	count := "COUNT"
 	if end.leaves > 0 {
 		count = strconv.Itoa(int(end.leaves))
 	}
-	return fmt.Sprintf("its Scaler %s is paused, so it stays at 0 replicas. Without Drydock, start it with: "+
-		"kubectl scale -n %s sts %s --replicas=%s", scale.Scaler.Name, in.Namespace, in.Name, count)
+	return fmt.Sprintf("its %s was paused, so it stays at 0 replicas. Without Drydock, start it with: "+
+		"kubectl scale -n %s sts %s --replicas=%s", scaler, in.Namespace, in.Name, count)
 }
 
 // whyNotYet says why the set cannot be released yet; empty if it can.
