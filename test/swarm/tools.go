@@ -139,8 +139,8 @@ type backup struct {
 	count  int
 }
 
-// leaver is an administrator who releases a set with kubectl drydock release. It reads the set and its stops, and decides and writes as the command
-// does. A set with an operator is not released: its owner would have to be read, too.
+// leaver is an administrator who releases a set with kubectl drydock release. It reads the set and its stops, and decides and writes as
+// the command does. A set with an operator is not released: its owner would have to be read, too.
 type leaver struct {
 	client *kube.Client
 	apply  *apply.Executor
