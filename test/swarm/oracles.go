@@ -310,7 +310,7 @@ func (w *World) staysQuiet() {
 	}
 }
 
-// nothingIsHidden: when no write is late, StatefulSets can be written and the functions have nothing to do, a set at zero and a changed
+// nothingIsHidden: when no write is late, sets and owners can be written and the functions have nothing to do, a set at zero and a changed
 // owner have a cause that a user can see: a record of Drydock, the pause annotation, or a Scaler that a user has paused.
 func (w *World) nothingIsHidden() {
 	if len(w.held)+len(w.queue)+w.delays+w.loses > 0 || w.refused.resource == "statefulsets" || w.sick || w.problem != "" {
@@ -329,7 +329,8 @@ func (w *World) nothingIsHidden() {
 	}
 	for _, op := range w.operators {
 		o := w.server.Get(op.key)
-		if o != nil && !op.paused && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
+		judged := o != nil && !op.paused && w.refused.resource != op.key.Resource
+		if judged && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
 			w.violate("the owner is %v, its user wrote %v, and no set says why", writtenByUsers(o), op.wanted)
 		}
 	}
