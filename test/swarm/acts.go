@@ -24,17 +24,22 @@ var environment = map[string]struct {
 	do     func(w *World, a, b int)
 }{
 	"deliver": {30, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.deliver(i) }) }},
-	"twice":   {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.start(w.queue[i], free) }) }},
+	"twice":   {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.run(w.queue[i]) }) }},
 	"lose":    {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.queue = slices.Delete(w.queue, i, i+1) }) }},
 	"slow": {8, func(w *World, a, b int) {
 		w.withEvent(a, func(i int) {
-			if len(w.held) > 2 {
+			if len(w.held) >= maxHeld {
 				return
 			}
 			d := w.queue[i]
 			w.queue = slices.Delete(w.queue, i, i+1)
 			w.hold(d, []stop{all, writes, writes}[b%3], b/3%3)
 		})
+	}},
+	"delay": {6, func(w *World, a, _ int) {
+		if len(w.held) < maxHeld {
+			w.delays = 1 + a
+		}
 	}},
 	"release":   {10, func(w *World, a, b int) { w.withHeld(a, func(i int) { w.release(i, b%3 == 0) }) }},
 	"drop":      {2, func(w *World, a, _ int) { w.withHeld(a, w.kill) }},
@@ -63,12 +68,13 @@ var environment = map[string]struct {
 	"clean":     {3, func(w *World, _, _ int) { w.endCleanupPods(true) }},
 	"cleanfail": {1, func(w *World, _, _ int) { w.endCleanupPods(false) }},
 	"refuse": {2, func(w *World, a, _ int) {
-		w.refused = append([]string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions", "scalers", "jobs"},
-			ownerResources...)[a%9]
+		w.refused = refusal{resource: append([]string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions", "scalers", "jobs"},
+			ownerResources...)[a%9]}
 	}},
-	"accept":  {2, func(w *World, _, _ int) { w.refused = "" }},
-	"sick":    {1, func(w *World, _, _ int) { w.sick = true }},
-	"healthy": {2, func(w *World, _, _ int) { w.sick = false }},
+	"refuseset": {2, func(w *World, a, _ int) { w.refused = refusal{"statefulsets", setsByOrder[a%w.Sets]} }},
+	"accept":    {2, func(w *World, _, _ int) { w.refused = refusal{} }},
+	"sick":      {1, func(w *World, _, _ int) { w.sick = true }},
+	"healthy":   {2, func(w *World, _, _ int) { w.sick = false }},
 	"step": {2, func(w *World, a, _ int) {
 		w.step = []time.Duration{-30 * time.Minute, 0, 5 * time.Minute, 2 * time.Hour}[a%4]
 	}},
@@ -76,6 +82,7 @@ var environment = map[string]struct {
 		w.pass([]time.Duration{10 * time.Second, time.Minute, 5 * time.Minute, 12 * time.Minute, 35 * time.Minute, 40 * time.Minute,
 			3 * time.Hour}[a%7])
 	}},
+	"rush": {8, func(w *World, _, _ int) { w.rush() }},
 	"calm": {10, func(w *World, a, _ int) { w.calm(1 + a%4) }},
 }
 

@@ -123,23 +123,24 @@ func (w *World) optedOutSetStaysUp(c apiserver.Commit) {
 // finish ends all faults, lets the users want all sets awake, and judges how the world settles.
 func (w *World) finish() {
 	w.tell("---- no more faults: the users want all sets awake")
-	for n := 0; len(w.held) > 0; n++ {
+	w.delays, w.loses, w.sick, w.full, w.step = 0, 0, false, false, 0
+	for len(w.held) > 0 {
 		w.release(0, false)
 	}
-	w.refused, w.loses, w.sick, w.full, w.step = "", 0, false, false, 0
+	if w.refused.name == "" {
+		w.refused = refusal{}
+	}
 	w.endUsersPauses()
 	clear(w.budgets)
 	for _, set := range w.names() {
 		w.removeAutoscaler(set)
 	}
-	w.rounds(3, time.Minute)
-	for _, set := range w.names() {
-		w.recreate(set)
-	}
+	w.recreateAll()
 	if !w.judgeOptedOut() {
 		return
 	}
 	w.keepAwake()
+	w.judgeOthers()
 	why := "the end has not begun"
 	for n := 0; n < 95 && why != "" && w.problem == ""; n++ {
 		if n == 2 || n == 40 || n == 70 {
@@ -162,6 +163,14 @@ func (w *World) finish() {
 	w.staysQuiet()
 	if why := w.unsettled(); why != "" {
 		w.violate("later, %s", why)
+	}
+}
+
+// recreateAll creates the sets that are deleted.
+func (w *World) recreateAll() {
+	w.rounds(3, time.Minute)
+	for _, set := range w.names() {
+		w.recreate(set)
 	}
 }
 
@@ -226,7 +235,7 @@ func (w *World) judgeOptedOut() bool {
 	out := slices.DeleteFunc(w.names(), func(set string) bool {
 		o := w.set(set)
 		_, scaled := w.wishes.scalers[set]
-		return o == nil || o.GetLabels()[api.ManagedLabel] == "true" || scaled
+		return o == nil || o.GetLabels()[api.ManagedLabel] == "true" || scaled || set == w.refused.name
 	})
 	if len(out) == 0 {
 		return w.problem == ""
@@ -240,6 +249,28 @@ func (w *World) judgeOptedOut() bool {
 		}
 	}
 	return w.problem == ""
+}
+
+// judgeOthers: while all writes to one set are refused, the other sets wake. Sets of its operator are not judged, because the operator may
+// stay stopped.
+func (w *World) judgeOthers() {
+	if w.refused.name == "" {
+		return
+	}
+	for _, set := range w.names() {
+		w.retry(set)
+	}
+	w.rounds(45, time.Minute)
+	for _, set := range w.names() {
+		o, op := w.set(set), w.operatorOf(set)
+		judged := o != nil && set != w.refused.name && (op == nil || op != w.operatorOf(w.refused.name))
+		if n := numberOf(o, "spec", "replicas"); judged && n == 0 && !w.accepts(set, 0) {
+			w.violate("set %s is at zero, its users want %d, and only writes to %s are refused", set, w.wish(set), w.refused.name)
+		}
+	}
+	w.refused = refusal{}
+	w.recreateAll() // a set whose finalizer could not be removed is gone only now
+	w.keepAwake()
 }
 
 // nothingIsLeft: when the retention of old volumes is over, no object belongs to an operation.
@@ -279,11 +310,11 @@ func (w *World) staysQuiet() {
 	}
 }
 
-// nothingIsHidden: when no fault is played and the functions have nothing to do, a set at zero and a changed owner have a cause that a user
-// can see: a record of Drydock, the pause annotation, a Scaler that a user has paused, or the annotation on a stopped owner, which names
-// the set that sleeps.
+// nothingIsHidden: when no write is late, sets and owners can be written and the functions have nothing to do, a set at zero and a changed
+// owner have a cause that a user can see: a record of Drydock, the pause annotation, a Scaler that a user has paused, or the annotation on
+// a stopped owner, which names the set that sleeps.
 func (w *World) nothingIsHidden() {
-	if len(w.held)+len(w.queue)+w.loses > 0 || w.refused != "" || w.sick || w.problem != "" {
+	if len(w.held)+len(w.queue)+w.delays+w.loses > 0 || w.refused.resource == "statefulsets" || w.sick || w.problem != "" {
 		return
 	}
 	for _, name := range w.names() {
@@ -299,7 +330,8 @@ func (w *World) nothingIsHidden() {
 	}
 	for _, op := range w.operators {
 		o := w.server.Get(op.key)
-		if o != nil && !op.paused && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
+		judged := o != nil && !op.paused && w.refused.resource != op.key.Resource
+		if judged && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
 			w.violate("the owner is %v, its user wrote %v, and no set says why", writtenByUsers(o), op.wanted)
 		}
 	}

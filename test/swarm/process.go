@@ -94,6 +94,17 @@ func (w *World) await(p *process) {
 	synctest.Wait()
 }
 
+// run starts a process that stops only if one of its writes is delayed.
+func (w *World) run(d delivery) { w.keep(w.start(d, free)) }
+
+// keep holds a process that stands at its gate.
+func (w *World) keep(p *process) {
+	if p != nil && !p.ended {
+		w.tell("  %s is held before %s", p.name, p.at)
+		w.held = append(w.held, p)
+	}
+}
+
 // hold starts a process that stops at its gate, after it has let some requests pass.
 func (w *World) hold(d delivery, stops stop, passing int) {
 	p := w.start(d, stops)
@@ -101,10 +112,7 @@ func (w *World) hold(d delivery, stops stop, passing int) {
 		p.gate <- true
 		w.await(p)
 	}
-	if p != nil && !p.ended {
-		w.tell("  %s is held before %s", p.name, p.at)
-		w.held = append(w.held, p)
-	}
+	w.keep(p)
 }
 
 // release lets the request of a held process arrive. The process stops before the next one if stays is true.
@@ -154,7 +162,7 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || p == nil {
 		return nil, errors.Join(err, errLost)
 	}
-	if p.stops == all || p.stops == writes && request.Writes() {
+	if p.stops == all || request.Writes() && (p.stops == writes || g.w.isDelayed(p)) {
 		p.at, p.since = r.Method+" "+request.Key.String(), time.Now()
 		p.signal <- struct{}{}
 		if !<-p.gate {
@@ -166,9 +174,32 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return g.w.answer(p, request)
 }
 
+// refusal says which writes of functions a webhook refuses.
+type refusal struct {
+	resource string
+	name     string // of one object, or "" for all
+}
+
+func (f refusal) concerns(r *apiserver.Request) bool {
+	return f.resource == r.Resource && (f.name == "" || f.name == r.Name)
+}
+
+// isDelayed reports whether the write is the one that an act delays. The process then stops before its next writes, too.
+func (w *World) isDelayed(p *process) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.delays == 0 {
+		return false
+	}
+	if w.delays--; w.delays == 0 {
+		p.stops = writes
+	}
+	return w.delays == 0
+}
+
 // answer lets the server answer, unless a fault is due.
 func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error) {
-	if r.Writes() && w.refused == r.Resource {
+	if r.Writes() && w.refused.concerns(r) {
 		w.tell("  a webhook refuses %s: %s %s", p.name, r.Method, r.Key)
 		return forbidden(r), nil
 	}

@@ -201,7 +201,8 @@ func random(seed uint64, faults bool) Story {
 	weights := map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		weights[name] = environment[name].weight
-		if faults && slices.Contains([]string{"slow", "release", "refuse", "accept", "losereply", "operator", "sync", "blind"}, name) {
+		if faults && slices.Contains([]string{"slow", "delay", "release", "refuse", "refuseset", "accept", "losereply", "operator", "sync",
+			"blind"}, name) {
 			weights[name] *= 3
 		}
 		if flip(.15) {

@@ -120,14 +120,14 @@ func (w *World) restoreBackup(set string) {
 	w.create(tool, "statefulsets", o.Object)
 }
 
-// recreate creates a set that does not exist.
+// recreate creates a set that does not exist. The manifest has no count if a Scaler has the set, and the API server then takes one.
 func (w *World) recreate(set string) {
 	if w.set(set) != nil || w.isOwned(set) {
 		return
 	}
 	n := w.wish(set)
 	if _, scaled := w.wishes.scalers[set]; scaled {
-		n = 3
+		n = 1
 	}
 	w.createSet(person, set, n)
 }

@@ -56,6 +56,9 @@ var functions = []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api
 // processes is how many processes each function has. A held process blocks the events of its set in this process.
 const processes = 3
 
+// maxHeld is how many processes acts hold at a time.
+const maxHeld = 3
+
 // World is a cluster.
 type World struct {
 	Shape
@@ -73,7 +76,8 @@ type World struct {
 	backups   map[string]backup                   // sets as a backup tool has them
 	operators []*operator
 	budgets   map[string]budget // of each set; absent without one
-	refused   string            // the resource that a webhook refuses to functions
+	refused   refusal           // by a webhook
+	delays    int               // which of the next writes is delayed, or 0
 	loses     int               // how many answers to writes get lost
 	sick      bool              // no pod starts
 	step      time.Duration     // how far the clock of users has stepped
@@ -306,7 +310,7 @@ func (w *World) order(kind, set string) {
 func (w *World) deliver(i int) {
 	d := w.queue[i]
 	w.queue = slices.Delete(w.queue, i, i+1)
-	w.start(d, free)
+	w.run(d)
 }
 
 // settle lets everything but Drydock and the operators work until nothing changes.
@@ -327,10 +331,20 @@ func (w *World) settle() {
 // round is some time without faults.
 func (w *World) round(long time.Duration) {
 	w.tick()
+	w.rush()
+	w.pass(long)
+}
+
+// rush lets everything work until nothing changes or a write is delayed, and no time passes. Held processes stay held.
+func (w *World) rush() {
+	held := len(w.held)
 	for range 6 {
 		w.source()
 		for n := 0; len(w.queue) > 0 && n < 60; n++ {
 			w.deliver(0)
+			if len(w.held) > held {
+				return
+			}
 			w.source()
 		}
 		before := len(w.server.Log())
@@ -343,7 +357,6 @@ func (w *World) round(long time.Duration) {
 			break
 		}
 	}
-	w.pass(long)
 }
 
 // pass lets time pass, to the next full second. The random pauses of functions then change nothing.

@@ -194,3 +194,53 @@ func TestOraclesSeeLosses(t *testing.T) {
 		})
 	}
 }
+
+// TestOneWriteIsDelayed: everything works until a process sends the chosen write, which then arrives later.
+func TestOneWriteIsDelayed(t *testing.T) {
+	for delays, held := range map[int]int{0: 0, 1: 1} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(Shape{Sets: 1}, loadPolicies(t))
+			w.annotate("web", api.PausedAnnotation, "true")
+			w.delays = delays
+			w.rush()
+			if len(w.held) != held || w.isAsleep("web") != (held == 0) {
+				t.Errorf("with delay %d, %d processes are held:\n%s", delays, len(w.held), strings.Join(w.tale, "\n"))
+			}
+			for len(w.held) > 0 {
+				w.release(0, false)
+			}
+			if !w.isAsleep("web") {
+				t.Errorf("the write does not arrive:\n%s", strings.Join(w.tale, "\n"))
+			}
+		})
+	}
+}
+
+// TestWritesToOneSetAreRefused: the set does not fall asleep, the other one does, and the oracle sees that the other one does not wake.
+func TestWritesToOneSetAreRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		paused any
+		ends   string
+	}{
+		"the other set wakes": {nil, ""},
+		"the other set does not wake": {"true",
+			"set db is at zero, its users want 3, and only writes to web are refused"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(Shape{Sets: 2}, loadPolicies(t))
+				w.refused = refusal{"statefulsets", "web"}
+				w.annotate("web", api.PausedAnnotation, "true")
+				w.annotate("db", api.PausedAnnotation, "true")
+				w.calm(3)
+				if w.isAsleep("web") || !w.isAsleep("db") {
+					t.Errorf("web is asleep: %t, db is asleep: %t", w.isAsleep("web"), w.isAsleep("db"))
+				}
+				w.annotate("db", api.PausedAnnotation, row.paused)
+				if w.judgeOthers(); w.problem != row.ends {
+					t.Errorf("it ends with %q, want %q\n%s", w.problem, row.ends, strings.Join(w.tale, "\n"))
+				}
+			})
+		})
+	}
+}
