@@ -127,6 +127,7 @@ func (w *World) finish() {
 	for len(w.held) > 0 {
 		w.release(0, false)
 	}
+	w.refusalsAreFewer()
 	if w.refused.name == "" {
 		w.refused = refusal{}
 	}
@@ -163,6 +164,21 @@ func (w *World) finish() {
 	w.staysQuiet()
 	if why := w.unsettled(); why != "" {
 		w.violate("later, %s", why)
+	}
+}
+
+// refusalsAreFewer: while a webhook refuses writes, a function does not try one again and again, or write something else each time.
+func (w *World) refusalsAreFewer() {
+	if w.refused.resource == "" || w.problem != "" {
+		return
+	}
+	w.rounds(30, time.Minute)
+	clear(w.tries)
+	w.rounds(10, time.Minute)
+	for _, try := range slices.Sorted(maps.Keys(w.tries)) {
+		if n := w.tries[try]; n > mostTries {
+			w.violate("while writes to %s are refused, a function writes %d times in ten minutes: %s", w.refused.resource, n, try)
+		}
 	}
 }
 

@@ -31,8 +31,10 @@ type process struct {
 	ended  bool
 }
 
-// mostWrites is more than any event needs.
-const mostWrites = 100
+const (
+	mostWrites = 100 // more than any event needs
+	mostTries  = 25  // of one write in ten minutes: each tick tries it twice, and may follow an event
+)
 
 // stop says before which requests a process stops.
 type stop int
@@ -199,6 +201,9 @@ func (w *World) isDelayed(p *process) bool {
 
 // answer lets the server answer, unless a fault is due.
 func (w *World) answer(p *process, r *apiserver.Request) (*http.Response, error) {
+	if r.Writes() {
+		w.tries[fmt.Sprintf("%s: %s %s", r.By.User, r.Method, r.Key)]++
+	}
 	if r.Writes() && w.refused.concerns(r) {
 		w.tell("  a webhook refuses %s: %s %s", p.name, r.Method, r.Key)
 		return forbidden(r), nil

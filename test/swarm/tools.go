@@ -150,9 +150,13 @@ type leaver struct {
 const leaving api.Function = "release"
 
 func newLeaver(w *World) leaver {
-	client := kube.NewClient(&rest.Config{Host: "http://api", Transport: gate{w},
-		Impersonate: rest.ImpersonationConfig{UserName: admin.User}})
+	client := clientOf(w, admin.User)
 	return leaver{client, apply.New(client, leaving, slog.New(slog.DiscardHandler))}
+}
+
+// clientOf returns a client whose requests may stop on their way, as those of functions.
+func clientOf(w *World, user string) *kube.Client {
+	return kube.NewClient(&rest.Config{Host: "http://api", Transport: gate{w}, Impersonate: rest.ImpersonationConfig{UserName: user}})
 }
 
 func (l leaver) Handle(ctx context.Context, e event.Event) (*event.Event, error) {

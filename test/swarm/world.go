@@ -41,7 +41,6 @@ import (
 	function "drydock.dev"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
-	"drydock.dev/shared/kube"
 	"drydock.dev/shared/serve"
 	"drydock.dev/test/swarm/apiserver"
 )
@@ -85,6 +84,7 @@ type World struct {
 	contents  contents
 	failures  map[api.Function]map[string]int // errors of functions by text
 	covered   map[string]int                  // records that functions wrote
+	tries     map[string]int                  // writes of functions, also refused ones
 	wishes    wishes
 
 	tale    []string
@@ -109,7 +109,7 @@ type worker struct {
 func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	w := &World{Shape: shape, begin: time.Now(), server: apiserver.New(policies), pools: map[api.Function][]*worker{},
 		reported: map[apiserver.Key]*apiserver.Object{}, backups: map[string]backup{}, failures: map[api.Function]map[string]int{},
-		covered: map[string]int{}, wishes: newWishes(), contents: newContents(), budgets: map[string]budget{}}
+		covered: map[string]int{}, tries: map[string]int{}, wishes: newWishes(), contents: newContents(), budgets: map[string]budget{}}
 	settings := api.Settings{}
 	if err := envconfig.Process("", &settings); err != nil {
 		panic(err)
@@ -117,10 +117,8 @@ func newWorld(shape Shape, policies *apiserver.Policies) *World {
 	settings.Image = "registry.example/drydock@sha256:" + strings.Repeat("0", 64)
 	log := slog.New(slog.DiscardHandler)
 	for _, name := range functions {
-		config := &rest.Config{Host: "http://api", Transport: gate{w},
-			Impersonate: rest.ImpersonationConfig{UserName: userOf(name)}}
 		for range processes {
-			handler, err := function.NewHandler(name, kube.NewClient(config), settings, broker{w}, log)
+			handler, err := function.NewHandler(name, clientOf(w, userOf(name)), settings, broker{w}, log)
 			if err != nil {
 				panic(err)
 			}

@@ -1,6 +1,8 @@
 package swarm
 
 import (
+	"context"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -9,10 +11,14 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/plan"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -115,6 +121,27 @@ func statesOfGoldenFiles(t *testing.T) map[string]bool {
 	return states
 }
 
+// chatty is a function that writes the annotation of an activity so many times a minute.
+type chatty struct {
+	client *kube.Client
+	times  int
+	last   time.Time
+}
+
+func (c *chatty) Handle(ctx context.Context, _ event.Event) (*event.Event, error) {
+	if time.Since(c.last) < time.Minute {
+		return nil, nil
+	}
+	c.last = time.Now()
+	for n := range c.times {
+		body := fmt.Appendf(nil, `[{"op":"add","path":"/metadata/annotations/drydock.dev~1last-activity","value":"%d"}]`, n)
+		if _, err := c.client.Patch(ctx, plan.StatefulSets, namespace, "web", body); err != nil {
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
 // TestOraclesSeeLosses breaks a world in ways that functions must not, and once in each way that they may.
 func TestOraclesSeeLosses(t *testing.T) {
 	drydock := apiserver.Client{User: userOf(api.ScaleHooks), Manager: api.FieldManager}
@@ -123,11 +150,22 @@ func TestOraclesSeeLosses(t *testing.T) {
 		w.remove(person, in("pods", podName("web", 0)), metav1.DeleteOptions{})
 		w.settle()
 	}
+	refused := func(times int) func(w *World) {
+		return func(w *World) {
+			w.pools[api.IdleTimeout] = []*worker{{Handler: &chatty{client: clientOf(w, userOf(api.IdleTimeout)), times: times}}}
+			w.refused = refusal{resource: "scalers"}
+			w.annotate("web", api.IdleTimeoutAnnotation, "30m")
+			w.refusalsAreFewer()
+		}
+	}
 	for name, row := range map[string]struct {
 		do   func(w *World)
 		ends string
 	}{
-		"a member restarts": {restart, ""},
+		"an event is followed by a write without end": {refused(1000), "idle-timeout(web)#"},
+		"few writes follow while others are refused":  {refused(2), ""},
+		"many writes follow while others are refused": {refused(5), "while writes to scalers are refused, a function writes 50 times"},
+		"a member restarts":                           {restart, ""},
 		"a member restarts on an empty volume": {func(w *World) {
 			w.erase(w.server.Get(in("pods", podName("web", 0))))
 			restart(w)
