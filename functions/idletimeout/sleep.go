@@ -26,7 +26,7 @@ func continueSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) pl
 			return wake(in, group, m, sleep, api.WakingUp, "the set is no longer opted in")
 		case operation.Aborted(m.Set):
 			return failSleep(in, group, m, sleep, api.Aborted, "aborted at the user's request")
-		case isStopped(m) && statefulset.Replicas(m.Set) > 0 && !members.OperatorIsLate(m.Set, in.Now):
+		case isStopped(m) && sleep.Phase != api.Planned && statefulset.Replicas(m.Set) > 0 && !members.OperatorIsLate(m.Set, in.Now):
 			return handleStarted(in, group, m) // also if it is needed: a client that scales it to zero later means it
 		case v.Awake:
 			return wake(in, group, m, sleep, api.WakingUp, v.Why)

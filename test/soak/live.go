@@ -179,7 +179,7 @@ func (s Set) scalerProblems(scaler *v1alpha1.Scaler) []string {
 	}
 	status := scaler.Status
 	is := fmt.Sprintf("%s at %d of %d, paused %t", status.Stage, status.Replicas, ptr.Deref(scaler.Spec.Replicas, -1), scaler.Spec.Paused)
-	want := fmt.Sprintf("%s at %d of %d, paused %t", v1alpha1.StageIdle, s.Running(), s.Replicas, s.Asleep)
+	want := fmt.Sprintf("%s at %d of %d, paused false", v1alpha1.StageIdle, s.Running(), s.Replicas)
 	if is != want || status.ObservedGeneration < scaler.Generation {
 		return []string{fmt.Sprintf("has a Scaler in stage %s, want %s", is, want)}
 	}

@@ -36,7 +36,7 @@ func liveOf(s Set) Live {
 		live.Pods = append(live.Pods, pod)
 	}
 	if s.Kind == Scaled {
-		live.Scaler = &v1alpha1.Scaler{Spec: v1alpha1.ScalerSpec{Replicas: ptr.To(int32(s.Replicas)), Paused: s.Asleep},
+		live.Scaler = &v1alpha1.Scaler{Spec: v1alpha1.ScalerSpec{Replicas: ptr.To(int32(s.Replicas))},
 			Status: v1alpha1.ScalerStatus{Stage: v1alpha1.StageIdle, Replicas: int32(s.Running())}}
 	}
 	if s.Kind == Cleaned {
@@ -101,7 +101,7 @@ func TestDifferencesFromExpectedStateAreReported(t *testing.T) {
 		"a pod is left":              {asleep(web(Whole)), func(l *Live) { l.Pods = make([]corev1.Pod, 1) }, "has 1 pods with its label"},
 		"the Scaler still works":     {web(Scaled), func(l *Live) { l.Scaler.Status.Stage = v1alpha1.StageScaling }, "in stage scaling"},
 		"the Scaler has failed":      {web(Scaled), func(l *Live) { l.Scaler.Status.Stage = v1alpha1.StageFailed }, "in stage failed"},
-		"the Scaler is still paused": {web(Scaled), func(l *Live) { l.Scaler.Spec.Paused = true }, "paused true"},
+		"somebody pauses the Scaler": {web(Scaled), func(l *Live) { l.Scaler.Spec.Paused = true }, "paused true"},
 		"the Scaler is gone":         {web(Scaled), func(l *Live) { l.Scaler = nil }, "has no Scaler"},
 		"the members are not accounted for": {web(Cleaned), func(l *Live) { delete(l.Set.Annotations, api.CleanupAnnotation) },
 			"is not accounted for"},

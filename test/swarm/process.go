@@ -31,10 +31,8 @@ type process struct {
 	ended  bool
 }
 
-const (
-	mostWrites = 100 // more than any event needs
-	mostTries  = 25  // of one write in ten minutes: each tick tries it twice, and may follow an event
-)
+// mostWrites is more than any event needs.
+const mostWrites = 100
 
 // stop says before which requests a process stops.
 type stop int
