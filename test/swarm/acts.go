@@ -71,7 +71,7 @@ var environment = map[string]struct {
 		w.refused = refusal{resource: append([]string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions", "scalers", "jobs"},
 			ownerResources...)[a%9]}
 	}},
-	"refuseset": {2, func(w *World, a, _ int) { w.refused = refusal{"statefulsets", setsByOrder[a%w.Sets]} }},
+	"refuseset": {2, func(w *World, a, b int) { w.refuseSets(w.names()[a%w.Sets], b%2 == 1) }},
 	"accept":    {2, func(w *World, _, _ int) { w.refused = refusal{} }},
 	"sick":      {1, func(w *World, _, _ int) { w.sick = true }},
 	"healthy":   {2, func(w *World, _, _ int) { w.sick = false }},
@@ -84,6 +84,15 @@ var environment = map[string]struct {
 	}},
 	"rush": {8, func(w *World, _, _ int) { w.rush() }},
 	"calm": {10, func(w *World, a, _ int) { w.calm(1 + a%4) }},
+}
+
+// refuseSets lets a webhook refuse writes to one set, or to all others.
+func (w *World) refuseSets(set string, others bool) {
+	names := []string{set}
+	if others && w.Sets > 1 {
+		names = slices.DeleteFunc(w.names(), func(name string) bool { return name == set })
+	}
+	w.refused = refusal{"statefulsets", names}
 }
 
 // withEvent calls do with the index of an event in the queue, if there is one.

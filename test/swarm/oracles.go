@@ -128,7 +128,7 @@ func (w *World) finish() {
 		w.release(0, false)
 	}
 	w.refusalsAreFewer()
-	if w.refused.name == "" {
+	if len(w.refused.names) == 0 {
 		w.refused = refusal{}
 	}
 	w.endUsersPauses()
@@ -252,7 +252,7 @@ func (w *World) judgeOptedOut() bool {
 	out := slices.DeleteFunc(w.names(), func(set string) bool {
 		o := w.set(set)
 		_, scaled := w.wishes.scalers[set]
-		return o == nil || o.GetLabels()[api.ManagedLabel] == "true" || scaled || set == w.refused.name
+		return o == nil || o.GetLabels()[api.ManagedLabel] == "true" || scaled || slices.Contains(w.refused.names, set)
 	})
 	if len(out) == 0 {
 		return w.problem == ""
@@ -268,10 +268,10 @@ func (w *World) judgeOptedOut() bool {
 	return w.problem == ""
 }
 
-// judgeOthers: while all writes to one set are refused, the other sets wake. Sets of its operator are not judged, because the operator may
-// stay stopped.
+// judgeOthers: while all writes to some sets are refused, the other sets wake. Sets of their operators are not judged, because the
+// operator may stay stopped.
 func (w *World) judgeOthers() {
-	if w.refused.name == "" {
+	if len(w.refused.names) == 0 {
 		return
 	}
 	for _, set := range w.names() {
@@ -280,9 +280,12 @@ func (w *World) judgeOthers() {
 	w.rounds(45, time.Minute)
 	for _, set := range w.names() {
 		o, op := w.set(set), w.operatorOf(set)
-		judged := o != nil && set != w.refused.name && (op == nil || op != w.operatorOf(w.refused.name))
+		judged := o != nil && !slices.ContainsFunc(w.refused.names, func(refused string) bool {
+			return set == refused || op != nil && op == w.operatorOf(refused)
+		})
 		if n := numberOf(o, "spec", "replicas"); judged && n == 0 && !w.accepts(set, 0) {
-			w.violate("set %s is at zero, its users want %d, and only writes to %s are refused", set, w.wish(set), w.refused.name)
+			w.violate("set %s is at zero, its users want %d, and only writes to %s are refused", set, w.wish(set),
+				strings.Join(w.refused.names, " and "))
 		}
 	}
 	w.refused = refusal{}

@@ -177,11 +177,11 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 // refusal says which writes of functions a webhook refuses.
 type refusal struct {
 	resource string
-	name     string // of one object, or "" for all
+	names    []string // of objects; none stands for all
 }
 
 func (f refusal) concerns(r *apiserver.Request) bool {
-	return f.resource == r.Resource && (f.name == "" || f.name == r.Name)
+	return f.resource == r.Resource && (len(f.names) == 0 || slices.Contains(f.names, r.Name))
 }
 
 // isDelayed reports whether the write is the one that an act delays. The process then stops before its next writes, too.

@@ -257,17 +257,20 @@ func TestOneWriteIsDelayed(t *testing.T) {
 // TestWritesToOneSetAreRefused: the set does not fall asleep, the other one does, and the oracle sees that the other one does not wake.
 func TestWritesToOneSetAreRefused(t *testing.T) {
 	for name, row := range map[string]struct {
+		set    string
+		others bool
 		paused any
 		ends   string
 	}{
-		"the other set wakes": {nil, ""},
-		"the other set does not wake": {"true",
+		"the other set wakes":         {"web", false, nil, ""},
+		"the other set does not wake": {"web", false, "true", "set db is at zero, its users want 3, and only writes to web are refused"},
+		"only one set can be written, and does not wake": {"db", true, "true",
 			"set db is at zero, its users want 3, and only writes to web are refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(Shape{Sets: 2}, loadPolicies(t))
-				w.refused = refusal{"statefulsets", "web"}
+				w.refuseSets(row.set, row.others)
 				w.annotate("web", api.PausedAnnotation, "true")
 				w.annotate("db", api.PausedAnnotation, "true")
 				w.calm(3)
