@@ -159,7 +159,7 @@ var users = map[string]struct {
 	"leave": {2, func(w *World, set string, b int) {
 		if !w.isOwned(set) {
 			e := events.NewFromUser(events.Activity, events.Ref{Namespace: namespace, Name: set}, "")
-			w.start(delivery{leaving, e}, free)
+			w.run(delivery{leaving, e})
 		}
 	}},
 	"optin":   {4, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, "true") }},
