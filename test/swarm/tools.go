@@ -128,6 +128,9 @@ func (w *World) recreate(set string) {
 	n := w.wish(set)
 	if _, scaled := w.wishes.scalers[set]; scaled {
 		n = 1
+		for ordinal := 1; ordinal < maxMembers && w.wishes.policies[set] == "Delete"; ordinal++ {
+			w.wishes.free[claimName(set, ordinal)] = true // the user's own policy removes the claims of orphaned pods
+		}
 	}
 	w.createSet(person, set, n)
 }
