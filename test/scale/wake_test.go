@@ -42,7 +42,7 @@ func BenchmarkWake(b *testing.B) {
 	startEngine(b, kit.APIPath(b), []string{w.Namespace})
 	var bareMs, wakeMs, addedMs []float64
 	for b.Loop() {
-		// A new set falls asleep at once. One that has just woken up stays awake for its timeout.
+		// A new set falls asleep at once. A set that has just woken up stays awake for its timeout.
 		set := kit.WorldSet(fmt.Sprintf("web-%d", len(wakeMs)), 1, "64Mi", "data")
 		set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "10s", kit.Ago(time.Hour)
 		w.CreateSet(set)

@@ -12,7 +12,7 @@ import (
 	"drydock.dev/test/swarm/apiserver"
 )
 
-// act is one step of a run. A and B choose among what is possible at the time, so that every sequence of acts is a run.
+// act is one step of a run. A and B choose among the objects that exist, so every sequence of acts is a run.
 type act struct {
 	do   string
 	a, b int
@@ -239,7 +239,7 @@ func (w *World) operationOf(set string) any {
 	return record.Operation
 }
 
-// rollback asks for the old volumes of the set's latest resize. It may still run, so later data are as right as those that exist now.
+// rollback asks for the old volumes of the set's latest resize. It may still run, so later data are right, too.
 func (w *World) rollback(set string) {
 	if id := w.operationOf(set); id != nil {
 		for _, has := range w.contents.on {
@@ -262,7 +262,7 @@ func (w *World) retry(set string) {
 	}
 }
 
-// scale scales a set that neither a Scaler nor an operator scales.
+// scale changes the count of a set without a Scaler and an operator.
 func (w *World) scale(set string, n int) {
 	_, scaled := w.wishes.scalers[set]
 	if o := w.set(set); scaled || w.isOwned(set) || numberOf(o, "spec", "replicas") == n || o.GetDeletionTimestamp() != nil {

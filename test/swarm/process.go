@@ -152,7 +152,7 @@ func (w *World) loseOldRequests(after time.Duration) {
 	}
 }
 
-// gate is the transport of the functions. A request of a held process waits there, like one that is delayed on its way: it arrives even if
+// gate is the transport of the functions. A request of a held process waits there, as on a slow network: it arrives even if
 // the process has given up in the meantime.
 type gate struct{ w *World }
 
@@ -184,7 +184,7 @@ func (f refusal) concerns(r *apiserver.Request) bool {
 	return f.resource == r.Resource && (len(f.names) == 0 || slices.Contains(f.names, r.Name))
 }
 
-// isDelayed reports whether the write is the one that an act delays. The process then stops before its next writes, too.
+// isDelayed reports whether an act delays this write. The process then stops before its next writes, too.
 func (w *World) isDelayed(p *process) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

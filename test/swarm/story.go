@@ -241,12 +241,12 @@ func random(seed uint64, faults bool) Story {
 
 // run is how a story ended.
 type run struct {
-	problem string // what the oracles found first, or ""
+	problem string // the first fault that an oracle saw, or ""
 	tale    []string
 	covered map[string]int
 }
 
-// play plays the story in a bubble with a clock of its own.
+// play plays the story in a bubble with its own clock.
 func play(t *testing.T, policies *apiserver.Policies, s Story) run {
 	t.Helper()
 	var result run

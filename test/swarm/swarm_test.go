@@ -48,7 +48,7 @@ func loadPolicies(t *testing.T) *apiserver.Policies {
 	return p
 }
 
-// maxLines is what a reader of a story sees at a glance.
+// maxLines keeps a story short enough to read at a glance.
 const maxLines = 16
 
 // TestStories plays the stories that were kept. A story with a line "ends with" is a fault that is not mended yet, and must still be found.
@@ -98,7 +98,7 @@ func stories(t *testing.T) map[string]Story {
 	return all
 }
 
-// TestStoriesNeedThePolicies: without the policies the claims go, so the oracles see what the policies prevent.
+// TestStoriesNeedThePolicies: without the policies the claims go, so the policies prevent a loss that the oracles see.
 func TestStoriesNeedThePolicies(t *testing.T) {
 	all := stories(t)
 	for _, name := range []string{"delete-while-set-stops", "delete-while-operator-stops-set"} {

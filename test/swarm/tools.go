@@ -78,7 +78,7 @@ func (w *World) replaceAll(set string) {
 
 var replacing = apiserver.Client{User: person.User, Manager: "kubectl-replace"}
 
-// putSpec writes what the manifest says about the count and the retention of claims.
+// putSpec writes the count and the retention of claims from the manifest.
 func (w *World) putSpec(o *apiserver.Object, set string) {
 	if _, scaled := w.wishes.scalers[set]; !scaled {
 		put(o, int64(w.wishes.counts[set]), "spec", "replicas")
@@ -103,7 +103,7 @@ func (w *World) backup(set string) {
 	}
 }
 
-// restoreBackup lets a backup tool create a set again as it was, with all annotations.
+// restoreBackup lets a backup tool create a set again, with all annotations of the backup.
 func (w *World) restoreBackup(set string) {
 	b, has := w.backups[set]
 	if !has || w.set(set) != nil || w.isOwned(set) {

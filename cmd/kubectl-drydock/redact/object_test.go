@@ -120,7 +120,7 @@ func keptFields(value any, path string) []string {
 var neverKept = regexp.MustCompile(`\.(env\[\]\.value|args|command|stringData|managedFields|imagePullSecrets|volumeAttributes)(\.|\[|$)`)
 
 // TestOnlyListedTextsAreKept fills every field of each kind with a word and shows the fields whose words stay. Read a difference of the
-// golden file as a list of what a report publishes.
+// golden file as a list of the published texts.
 func TestOnlyListedTextsAreKept(t *testing.T) {
 	file := golden.Open(t)
 	for _, object := range []any{&appsv1.StatefulSet{}, &corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{},
@@ -183,7 +183,7 @@ func TestEveryAnnotationDocumentHasARule(t *testing.T) {
 	}
 }
 
-// TestMetadataKeepsKeysAndKnownValues shows what is left of labels and annotations.
+// TestMetadataKeepsKeysAndKnownValues shows which labels and annotations remain.
 func TestMetadataKeepsKeysAndKnownValues(t *testing.T) {
 	template := `{"metadata":{"labels":{"team":"hunter2"}},"spec":{"containers":[{"name":"c","env":[{"name":"A","value":"hunter2"}]}]}}`
 	manifest := `{"apiVersion":"apps/v1","kind":"StatefulSet","metadata":{"name":"web","annotations":{"x":"hunter2"}},"spec":{"template":` +
@@ -292,7 +292,7 @@ func TestRulesNameTheFieldsOfDocuments(t *testing.T) {
 	}
 }
 
-// unruled are the fields that no report has: what a user has written into a label, an annotation or a field of the set.
+// unruled are fields with text that a user has written into a label, an annotation or a field of the set. No report has them.
 var unruled = map[string]bool{"Record.fields.value": true, "Record.fieldsBefore.value": true}
 
 // addFields adds the JSON fields of a type. A field without a document of Drydock has the value nil.
@@ -326,7 +326,7 @@ func compareFields(t *testing.T, path string, rule any, fields map[string]any) {
 	}
 	ruled, is := rule.(map[string]any)
 	if !is {
-		return // one rule for all fields
+		t.Fatalf("%s has no rules for its fields: %v", path, rule)
 	}
 	for name := range ruled {
 		if _, exists := fields[name]; !exists && name != anyKey {
