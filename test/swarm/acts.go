@@ -18,11 +18,14 @@ type act struct {
 	a, b int
 }
 
-// environment has the acts of everything but users, with their weights.
-var environment = map[string]struct {
+// weighted is an act that random runs have as often as its weight says.
+type weighted[Do any] struct {
 	weight int
-	do     func(w *World, a, b int)
-}{
+	do     Do
+}
+
+// environment has the acts of everything but users.
+var environment = map[string]weighted[func(w *World, a, b int)]{
 	"deliver": {30, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.deliver(i) }) }},
 	"twice":   {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.run(w.queue[i]) }) }},
 	"lose":    {3, func(w *World, a, _ int) { w.withEvent(a, func(i int) { w.queue = slices.Delete(w.queue, i, i+1) }) }},
@@ -36,9 +39,9 @@ var environment = map[string]struct {
 			w.hold(d, []stop{all, writes, writes}[b%3], b/3%3)
 		})
 	}},
-	"delay": {6, func(w *World, a, _ int) {
+	"delay": {6, func(w *World, a, b int) {
 		if len(w.held) < maxHeld {
-			w.delays = 1 + a
+			w.late = late{1 + a, slowResources[b%len(slowResources)]}
 		}
 	}},
 	"release":   {10, func(w *World, a, b int) { w.withHeld(a, func(i int) { w.release(i, b%3 == 0) }) }},
@@ -86,6 +89,10 @@ var environment = map[string]struct {
 	"calm": {10, func(w *World, a, _ int) { w.calm(1 + a%4) }},
 }
 
+// slowResources are those whose writes an act delays. None stands for all.
+var slowResources = [][]string{nil, nil, ownerResources, {"statefulsets"}, {"controllerrevisions"}, {"persistentvolumeclaims"}, {"scalers"},
+	{"jobs", "pods"}}
+
 // refuseSets lets a webhook refuse writes to one set, or to all others.
 func (w *World) refuseSets(set string, others bool) {
 	names := []string{set}
@@ -109,11 +116,8 @@ func (w *World) withHeld(a int, do func(i int)) {
 	}
 }
 
-// users has the acts of users on a set, with their weights. They happen only if the set exists.
-var users = map[string]struct {
-	weight int
-	do     func(w *World, set string, b int)
-}{
+// users has the acts of users on a set. They happen only if the set exists.
+var users = map[string]weighted[func(w *World, set string, b int)]{
 	"scale": {6, func(w *World, set string, b int) { w.scale(set, b%4) }},
 	"delete": {3, func(w *World, set string, b int) {
 		options := metav1.DeleteOptions{}
@@ -179,10 +183,7 @@ var users = map[string]struct {
 }
 
 // others has the acts of users that need no StatefulSet.
-var others = map[string]struct {
-	weight int
-	do     func(w *World, set string, b int)
-}{
+var others = map[string]weighted[func(w *World, set string, b int)]{
 	"create":       {5, func(w *World, set string, _ int) { w.recreate(set) }},
 	"restored":     {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
 	"scaler":       {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},

@@ -123,7 +123,7 @@ func (w *World) optedOutSetStaysUp(c apiserver.Commit) {
 // finish ends all faults, lets the users want all sets awake, and judges how the world settles.
 func (w *World) finish() {
 	w.tell("---- no more faults: the users want all sets awake")
-	w.delays, w.loses, w.sick, w.full, w.step = 0, 0, false, false, 0
+	w.late, w.loses, w.sick, w.full, w.step = late{}, 0, false, false, 0
 	for len(w.held) > 0 {
 		w.release(0, false)
 	}
@@ -334,7 +334,7 @@ func (w *World) staysQuiet() {
 // owner have a cause that a user can see: a record of Drydock, the pause annotation, a Scaler that a user has paused, or the annotation on
 // a stopped owner, which names the set that sleeps.
 func (w *World) nothingIsHidden() {
-	if len(w.held)+len(w.queue)+w.delays+w.loses > 0 || w.refused.resource == "statefulsets" || w.sick || w.problem != "" {
+	if len(w.held)+len(w.queue)+w.late.n+w.loses > 0 || w.refused.resource == "statefulsets" || w.sick || w.problem != "" {
 		return
 	}
 	for _, name := range w.names() {

@@ -162,7 +162,7 @@ func (g gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil || p == nil {
 		return nil, errors.Join(err, errLost)
 	}
-	if p.stops == all || request.Writes() && (p.stops == writes || g.w.isDelayed(p)) {
+	if p.stops == all || request.Writes() && (p.stops == writes || g.w.isDelayed(p, request)) {
 		p.at, p.since = r.Method+" "+request.Key.String(), time.Now()
 		p.signal <- struct{}{}
 		if !<-p.gate {
@@ -184,17 +184,23 @@ func (f refusal) concerns(r *apiserver.Request) bool {
 	return f.resource == r.Resource && (len(f.names) == 0 || slices.Contains(f.names, r.Name))
 }
 
+// late says which write of a function is delayed: the n-th of those to the resources, or to any.
+type late struct {
+	n         int // 0 for none
+	resources []string
+}
+
 // isDelayed reports whether an act delays this write. The process then stops before its next writes, too.
-func (w *World) isDelayed(p *process) bool {
+func (w *World) isDelayed(p *process, r *apiserver.Request) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.delays == 0 {
+	if w.late.n == 0 || w.late.resources != nil && !slices.Contains(w.late.resources, r.Resource) {
 		return false
 	}
-	if w.delays--; w.delays == 0 {
+	if w.late.n--; w.late.n == 0 {
 		p.stops = writes
 	}
-	return w.delays == 0
+	return w.late.n == 0
 }
 
 // answer lets the server answer, unless a fault is due.

@@ -198,45 +198,74 @@ func random(seed uint64, faults bool) Story {
 	if flip(.7) {
 		s.Owner = 1 + r.IntN(lastOperator)
 	}
-	weights := map[string]int{}
+	if flip(.2) { // an operator with a group of sets
+		s.Sets, s.OwnsAll, s.TwoOwners, s.Group = max(s.Sets, 2), true, false, true
+	}
+	environment, people := weightsOf(environment), map[string]int{}
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
-		weights[name] = environment[name].weight
 		if faults && slices.Contains([]string{"slow", "delay", "release", "refuse", "refuseset", "accept", "losereply", "operator", "sync",
 			"blind"}, name) {
-			weights[name] *= 3
+			environment[name] *= 3
 		}
 		if flip(.15) {
-			weights[name] /= 3
+			environment[name] /= 3
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(users)) {
-		if flip(.4) {
-			weights[name] = users[name].weight
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(others)) {
-		if flip(.4) {
-			weights[name] = others[name].weight
-		}
-	}
-	names, total := slices.Sorted(maps.Keys(weights)), 0
-	for _, weight := range weights {
-		total += weight
-	}
-	for range 60 + r.IntN(90) {
-		n := r.IntN(total)
-		for _, name := range names {
-			if n -= weights[name]; n < 0 {
-				a := act{name, r.IntN(12), r.IntN(12)}
-				if _, isEnvironment := environment[name]; !isEnvironment {
-					a.a %= s.Sets
-				}
-				s.Acts = append(s.Acts, a)
-				break
+	for _, acts := range []map[string]int{weightsOf(users), weightsOf(others)} {
+		for _, name := range slices.Sorted(maps.Keys(acts)) {
+			if flip(.4) {
+				people[name] = acts[name]
 			}
 		}
 	}
+	all := maps.Clone(environment)
+	maps.Copy(all, people)
+	draw := func(weights map[string]int) act {
+		a := act{choose(r, weights), r.IntN(12), r.IntN(12)}
+		if _, isEnvironment := environment[a.do]; !isEnvironment {
+			a.a %= s.Sets
+		}
+		return a
+	}
+	for length := 60 + r.IntN(90); len(s.Acts) < length; {
+		if len(people) == 0 || !flip(.05) {
+			s.Acts = append(s.Acts, draw(all))
+			continue
+		}
+		// A write is late, and the world changes before it arrives.
+		for range 1 + r.IntN(2) {
+			s.Acts = append(s.Acts, draw(people))
+		}
+		s.Acts = append(s.Acts, act{"delay", r.IntN(3), 1 + r.IntN(len(slowResources)-1)}, act{do: "rush"})
+		if flip(.5) {
+			s.Acts = append(s.Acts, draw(environment))
+		}
+		s.Acts = append(s.Acts, draw(people), act{do: "rush"})
+	}
 	return s
+}
+
+func weightsOf[Do any](acts map[string]weighted[Do]) map[string]int {
+	weights := map[string]int{}
+	for name, act := range acts {
+		weights[name] = act.weight
+	}
+	return weights
+}
+
+// choose returns a random name, as often as the weights say.
+func choose(r *rand.Rand, weights map[string]int) string {
+	total := 0
+	for _, weight := range weights {
+		total += weight
+	}
+	n := r.IntN(total)
+	for _, name := range slices.Sorted(maps.Keys(weights)) {
+		if n -= weights[name]; n < 0 {
+			return name
+		}
+	}
+	panic("the weights have changed")
 }
 
 // run is how a story ended.

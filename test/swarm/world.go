@@ -76,7 +76,7 @@ type World struct {
 	operators []*operator
 	budgets   map[string]budget // of each set; absent without one
 	refused   refusal           // by a webhook
-	delays    int               // which of the next writes is delayed, or 0
+	late      late              // the next write that is delayed
 	loses     int               // how many answers to writes get lost
 	sick      bool              // no pod starts
 	step      time.Duration     // how far the clock of users has stepped

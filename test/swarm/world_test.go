@@ -239,7 +239,7 @@ func TestOneWriteIsDelayed(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(Shape{Sets: 1}, loadPolicies(t))
 			w.annotate("web", api.PausedAnnotation, "true")
-			w.delays = delays
+			w.late.n = delays
 			w.rush()
 			if len(w.held) != held || w.isAsleep("web") != (held == 0) {
 				t.Errorf("with delay %d, %d processes are held:\n%s", delays, len(w.held), strings.Join(w.tale, "\n"))
