@@ -25,7 +25,7 @@ KUBECTL  ?= $(if $(KUBECONFIG),kubectl,$(CURDIR)/.cluster/bin/kubectl)
 TARGET    = KUBECONFIG=$(or $(KUBECONFIG),$(NODE)) KUBECTL=$(KUBECTL)
 IMAGE    ?= $(if $(KUBECONFIG),,dev.local/drydock:dev)
 CONFIG   ?= config
-FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale-hooks grow-volumes wake-gateway \
+FUNCTIONS := dead-letter sift detect-resize pause-owner backup restore idle-timeout cleanup-pod scale grow-volumes wake-gateway \
   status-page
 
 # Debian packages of test-mover: rsync checks the copies, the others make file systems and attributes.

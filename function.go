@@ -26,7 +26,7 @@ import (
 	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
-	"drydock.dev/functions/scalehooks"
+	"drydock.dev/functions/scale"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
@@ -83,14 +83,14 @@ func constructorsOf(client *kube.Client, settings api.Settings, send Sender, log
 			}
 			return limited(serve.CoalesceAny(backup.New(client, settings, log))), nil
 		},
-		api.Restore:      valid(func() Handler { return limited(serve.CoalesceAny(restore.New(client, settings, log))) }),
-		api.IdleTimeout:  valid(func() Handler { return oneByOne(idletimeout.New(client, settings, log)) }),
-		api.CleanupPod:   valid(func() Handler { return oneByOne(cleanuppod.New(client, settings, log)) }),
-		api.ScaleHooks:   valid(func() Handler { return oneByOne(scalehooks.New(client, settings, log)) }),
-		api.GrowVolumes:  valid(func() Handler { return oneByOne(growvolumes.New(client, settings, log)) }),
-		api.DeadLetter:   valid(func() Handler { return deadletter.New(client, log) }),
-		api.DetectResize: withOwners(func(all owners.Registry) Handler { return detectresize.New(client, settings, all, log) }),
-		api.PauseOwner:   withOwners(func(all owners.Registry) Handler { return pauseowner.New(client, settings, all, log) }),
+		api.Restore:       valid(func() Handler { return limited(serve.CoalesceAny(restore.New(client, settings, log))) }),
+		api.IdleTimeout:   valid(func() Handler { return oneByOne(idletimeout.New(client, settings, log)) }),
+		api.CleanupPod:    valid(func() Handler { return oneByOne(cleanuppod.New(client, settings, log)) }),
+		api.ScaleFunction: valid(func() Handler { return oneByOne(scale.New(client, settings, log)) }),
+		api.GrowVolumes:   valid(func() Handler { return oneByOne(growvolumes.New(client, settings, log)) }),
+		api.DeadLetter:    valid(func() Handler { return deadletter.New(client, log) }),
+		api.DetectResize:  withOwners(func(all owners.Registry) Handler { return detectresize.New(client, settings, all, log) }),
+		api.PauseOwner:    withOwners(func(all owners.Registry) Handler { return pauseowner.New(client, settings, all, log) }),
 	}
 }
 

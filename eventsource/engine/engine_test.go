@@ -59,7 +59,7 @@ func newTestEngine(t *testing.T, functions map[api.Function]handlerFunc, change 
 		trigger.Spec.Delivery.BackoffDelay = ptr.To("PT0.001S")
 	}
 	for _, name := range []api.Function{api.Sift, api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout,
-		api.CleanupPod, api.ScaleHooks, api.GrowVolumes, api.DeadLetter} {
+		api.CleanupPod, api.ScaleFunction, api.GrowVolumes, api.DeadLetter} {
 		f := functions[name]
 		if f == nil {
 			f = doNothing

@@ -60,8 +60,8 @@ func TestShippedTriggersRouteEvents(t *testing.T) {
 		"sift wakes two functions": {events.NewChanged(web, "s", api.DetectResize, api.Restore),
 			[]string{"detect-resize", "restore"}},
 		"sift wakes all functions": {concerns("backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner " +
-			"restore scale-hooks"), []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
-			"restore", "scale-hooks"}},
+			"restore scale"), []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
+			"restore", "scale"}},
 		"a name within a longer one":           {concerns("backup-verify old-restore detect-resize-v2 xpause-owner cleanup-pods"), nil},
 		"a longer name beside a correct one":   {concerns("backup-verify restore"), []string{"restore"}},
 		"concerns no function":                 {concerns("-"), nil},
@@ -71,16 +71,16 @@ func TestShippedTriggersRouteEvents(t *testing.T) {
 		"concerns in an event of another type": {newEvent("dev.drydock.party", "concerns", "backup"), nil},
 		"a resize is requested":                {step(events.ResizeRequested), []string{"detect-resize"}},
 		"a retry": {step(events.Retry), []string{"cleanup-pod", "detect-resize", "idle-timeout",
-			"scale-hooks"}},
+			"scale"}},
 		"a resize is detected":           {step(events.ResizeDetected), []string{"pause-owner"}},
-		"the owner consents":             {step(events.OwnerPaused), []string{"backup", "scale-hooks"}},
+		"the owner consents":             {step(events.OwnerPaused), []string{"backup", "scale"}},
 		"the owner consents to a resize": {newEvent(events.OwnerPaused, "purpose", "resize"), []string{"backup"}},
-		"the owner consents to a sleep":  {newEvent(events.OwnerPaused, "purpose", "sleep"), []string{"scale-hooks"}},
+		"the owner consents to a sleep":  {newEvent(events.OwnerPaused, "purpose", "sleep"), []string{"scale"}},
 		"a set is active":                {step(events.Activity), []string{"idle-timeout"}},
-		"a group is woken":               {newEvent(events.Wake, "group", "orders", "namespace", "n"), []string{"idle-timeout", "scale-hooks"}},
-		"a sleep is requested":           {step(events.Sleep), []string{"idle-timeout", "scale-hooks"}},
+		"a group is woken":               {newEvent(events.Wake, "group", "orders", "namespace", "n"), []string{"idle-timeout", "scale"}},
+		"a sleep is requested":           {step(events.Sleep), []string{"idle-timeout", "scale"}},
 		"a sleep is decided":             {step(events.SleepDecided), []string{"pause-owner"}},
-		"a wake-up is decided":           {step(events.WakeDecided), []string{"pause-owner", "scale-hooks"}},
+		"a wake-up is decided":           {step(events.WakeDecided), []string{"pause-owner", "scale"}},
 		"a set is scaled":                {step(events.Scaled), []string{"pause-owner"}},
 		"the copy is done":               {step(events.BackupCompleted), []string{"restore"}},
 		"a member has changed":           {step(events.MemberChanged), []string{"backup"}},
@@ -129,7 +129,7 @@ func TestAddressesRouteLikeExpressions(t *testing.T) {
 		return exact.NewAttributesFilter(trigger.Spec.Filter.Attributes)
 	}
 	all := []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.GrowVolumes, api.IdleTimeout, api.PauseOwner, api.Restore,
-		api.ScaleHooks}
+		api.ScaleFunction}
 	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
 	list := []event.Event{events.NewChanged(web, "s", all...), events.NewFromUser(events.ObjectChanged, web, "1", "stranger")}
 	for _, function := range all {
@@ -160,8 +160,8 @@ func TestAddressesRouteLikeExpressions(t *testing.T) {
 	}
 	for _, e := range list {
 		want, got := routed(t, e, byExpression), routed(t, e, byAttributes)
-		if e.Type() == events.ScaleHookRequested { // its answer copies the extensions; scale-hooks only checks the set
-			want = []string{"scale-hooks"}
+		if e.Type() == events.ScaleHookRequested { // its answer copies the extensions; scale only checks the set
+			want = []string{"scale"}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-expression +attributes)\n%s", e, diff)

@@ -85,7 +85,7 @@ func failedAt(phase api.Phase) func(*appsv1.StatefulSet) {
 	}
 }
 
-// stopped is for a set at zero whose pods scale-hooks has not asked back yet.
+// stopped is for a set at zero whose pods scale has not asked back yet.
 func stopped(s *appsv1.StatefulSet) {
 	replicas(0, 0)(s)
 	stop := &api.Stop{Set: api.SetRef{Name: s.Name, UID: s.UID}, Operation: "0123456789ab", Kind: api.KindSleep, Replicas: 2,

@@ -34,7 +34,7 @@ func countsBefore(count int) build.Option {
 		Generation: build.Set("web").Generation - 1}).Encode())
 }
 
-// TestFunctionsWokenByLedger: scale-hooks keeps the ledger, and cleanup-pod carries its orders out.
+// TestFunctionsWokenByLedger: scale keeps the ledger, and cleanup-pod carries its orders out.
 func TestFunctionsWokenByLedger(t *testing.T) {
 	asks := build.Annotation(api.CleanupTemplateAnnotation, podTemplate)
 	order := func(done int) []build.Option {
@@ -47,14 +47,14 @@ func TestFunctionsWokenByLedger(t *testing.T) {
 		options []build.Option
 		want    string
 	}{
-		"no ledger":                      {opts(asks, withCleanupRecord(api.Succeeded)), "scale-hooks"},
+		"no ledger":                      {opts(asks, withCleanupRecord(api.Succeeded)), "scale"},
 		"no ledger, and no template":     {nil, ""},
-		"a ledger without a template":    {opts(countsBefore(1)), "scale-hooks"},
-		"the spec has changed":           {opts(asks, countsBefore(1), withCleanupRecord(api.Succeeded)), "scale-hooks"},
+		"a ledger without a template":    {opts(countsBefore(1)), "scale"},
+		"the spec has changed":           {opts(asks, countsBefore(1), withCleanupRecord(api.Succeeded)), "scale"},
 		"an order waits":                 {order(1), "cleanup-pod"},
-		"the order has been carried out": {order(2), "scale-hooks"},
+		"the order has been carried out": {order(2), "scale"},
 		"an order of a user": {opts(asks, build.Annotation(api.CleanupFromAnnotation, "1"), withCleanupRecord(api.Succeeded)),
-			"scale-hooks"},
+			"scale"},
 	} {
 		set := build.Set("web", append([]build.Option{build.Template("data", "64Mi", "fixed")}, row.options...)...)
 		if got := functionsWokenBySet(t, updated, set); got != row.want {

@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/scale"
+	"drydock.dev/shared/scaling"
 )
 
 // notice names a StatefulSet, the functions that must observe it, and the object state that is the reason.
@@ -30,7 +30,7 @@ type notice struct {
 }
 
 // judges return the functions that a change of a StatefulSet concerns, one judge for each feature.
-var judges = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scale.Concerned}
+var judges = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scaling.Concerned}
 
 // concernedByChange returns the functions of all features that the change concerns.
 func concernedByChange(c operation.Change) []api.Function {
@@ -60,13 +60,13 @@ func Sift(e cloudevents.Event, now time.Time, retry time.Duration) (notice, erro
 	case "Job":
 		return decodeAndJudge(e, (*eventJob).reduced, func(job *batchv1.Job) notice {
 			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleScaleHook {
-				return noticeOfLinked(job, scale.ConcernedByJob(job, gone))
+				return noticeOfLinked(job, scaling.ConcernedByJob(job, gone))
 			}
 			return noticeOfLinked(job, resize.ConcernedByJob(job, gone))
 		})
 	case "Scaler":
 		return decodeAndJudge(e, (*eventScaler).reduced, func(scaler *v1alpha1.Scaler) notice {
-			return noticeOfScaler(scaler, scale.ConcernedByScaler(scaler, false, gone))
+			return noticeOfScaler(scaler, scaling.ConcernedByScaler(scaler, false, gone))
 		})
 	case "Pod":
 		return decodeAndJudge(e, (*eventPod).reduced, func(pod *corev1.Pod) notice {

@@ -23,7 +23,7 @@ import (
 	"drydock.dev/functions/idletimeout"
 	"drydock.dev/functions/pauseowner"
 	"drydock.dev/functions/restore"
-	"drydock.dev/functions/scalehooks"
+	"drydock.dev/functions/scale"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -62,7 +62,7 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 				continue
 			}
 			acts[function]++
-			if function == api.PauseOwner && w.sleepEnds() || function == api.ScaleHooks && w.stopOfActiveSleep() {
+			if function == api.PauseOwner && w.sleepEnds() || function == api.ScaleFunction && w.stopOfActiveSleep() {
 				continue
 			}
 			if !slices.Contains(concerned, function) && !doneByOther(decisions, concerned, p.Reason) {
@@ -72,7 +72,7 @@ func TestEveryFunctionThatWouldActIsWoken(t *testing.T) {
 		}
 	}
 	for _, function := range []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod,
-		api.ScaleHooks} {
+		api.ScaleFunction} {
 		if acts[function] < worlds/50 {
 			t.Errorf("%s acts in only %d of %d worlds; make the random worlds more realistic", function, acts[function], worlds)
 		}
@@ -396,7 +396,7 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings}),
 		api.CleanupPod: cleanuppod.Decide(cleanuppod.Input{Now: build.Now, Name: "web", Set: w.set, Claims: w.claims, Pods: w.pods,
 			Settings: settings, Journal: slices.Contains(roles, api.RoleJournal)}),
-		api.ScaleHooks: scalehooks.Decide(scalehooks.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: w.set,
+		api.ScaleFunction: scale.Decide(scale.Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: w.set,
 			Settings: settings, Records: stops}),
 	}
 }

@@ -23,7 +23,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/scale"
+	"drydock.dev/shared/scaling"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/telemetry"
 	"drydock.dev/shared/world"
@@ -95,10 +95,10 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 				n := noticeOf(set, concerns)
 				found.waitingTurns[change.Records.Resize.Operation], concerns = &n, nil
 			}
-			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scale.Concerned(change), growth.Concerned(change))))
+			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scaling.Concerned(change), growth.Concerned(change))))
 			if change.Records.Scale != nil {
 				found.scaledSets[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaledSet{set.Status.Replicas,
-					members.Asleep(set), noticeOf(set, []api.Function{api.ScaleHooks})}
+					members.Asleep(set), noticeOf(set, []api.Function{api.ScaleFunction})}
 			}
 			if request := unmetRequestOf(change); request != nil && !slices.Contains(concerns, api.DetectResize) && claimsDue(change) {
 				unmet[set.Namespace] = append(unmet[set.Namespace], request)
@@ -189,7 +189,7 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 				switch {
 				case link.Role == api.RoleStop && found.stops[key]:
 				case link.Role == api.RoleStop: // its set has lost the Stop or the opt-in label, or is about to be stopped
-					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.IdleTimeout, api.ScaleHooks}))
+					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.IdleTimeout, api.ScaleFunction}))
 				case !active && link.Role == api.RoleOwner:
 					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.PauseOwner, api.IdleTimeout, api.Restore}))
 				case !active:
@@ -238,7 +238,7 @@ func (f *Function) sweepHooks(ctx context.Context, namespace string, found *find
 		for i := range l.Items {
 			if link, err := api.LoadLink(&l.Items[i]); err == nil && link != nil && link.Role == api.RoleScaleHook &&
 				!found.isActive(operationKey{link.Namespace, link.Operation}) {
-				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.ScaleHooks}))
+				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.ScaleFunction}))
 			}
 		}
 	})

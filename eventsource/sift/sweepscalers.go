@@ -11,7 +11,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/scale"
+	"drydock.dev/shared/scaling"
 )
 
 // sweepScalers finds Scalers whose status is not up to date, and sets whose Scaler was deleted. Without the CustomResourceDefinition there
@@ -22,9 +22,9 @@ func (f *Function) sweepScalers(ctx context.Context, namespace string, found *fi
 		for i := range l.Items {
 			scaler := &l.Items[i]
 			target := events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}
-			concerns := scale.ConcernedByScaler(scaler, found.scaledSets[target].asleep, false)
+			concerns := scaling.ConcernedByScaler(scaler, found.scaledSets[target].asleep, false)
 			if set, known := found.scaledSets[target]; !known || set.members != scaler.Status.Replicas {
-				concerns = []api.Function{api.ScaleHooks}
+				concerns = []api.Function{api.ScaleFunction}
 			}
 			found.add(noticeOfScaler(scaler, concerns))
 			targets[target] = true

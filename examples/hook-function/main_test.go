@@ -14,10 +14,10 @@ import (
 	"drydock.dev/shared/events"
 )
 
-// request returns a hook request like the ones of scale-hooks, with the type.
+// request returns a hook request like the ones of scale, with the type.
 func request(t *testing.T, eventType string) cloudevents.Event {
 	t.Helper()
-	e := events.NewStep(api.ScaleHooks, eventType, events.Ref{Namespace: "shop", Name: "web", UID: "uid-web", Operation: "c0ffee012345"})
+	e := events.NewStep(api.ScaleFunction, eventType, events.Ref{Namespace: "shop", Name: "web", UID: "uid-web", Operation: "c0ffee012345"})
 	data := events.HookRequest{Key: "secret", HookFacts: api.HookFacts{Hook: "pre", Direction: "down", Current: 2, Desired: 1,
 		Added: []int{}, Removed: []int{1}, Namespace: "shop", Set: "web", Scaler: "web", Operation: "c0ffee012345"}}
 	if err := e.SetData(cloudevents.ApplicationJSON, data); err != nil {
@@ -26,7 +26,7 @@ func request(t *testing.T, eventType string) cloudevents.Event {
 	return e
 }
 
-// TestReplyOverHTTPIsValidHookAnswer: the handler receives a request like a Broker's. scale-hooks accepts its reply, which names the same
+// TestReplyOverHTTPIsValidHookAnswer: the handler receives a request like a Broker's. scale accepts its reply, which names the same
 // set.
 func TestReplyOverHTTPIsValidHookAnswer(t *testing.T) {
 	protocol, err := cloudevents.NewHTTP()

@@ -6,7 +6,7 @@
 //	      delete the pods of a set that is deleted with cleanup-on-delete
 //	out   cleanup.completed, operation.failed
 //	never deletes a claim before a cleanup pod succeeded on it; never deletes a claim that no replica of this set used;
-//	never begins without an order in the set's ledger, which scale-hooks writes
+//	never begins without an order in the set's ledger, which scale writes
 package cleanuppod
 
 import (

@@ -72,7 +72,7 @@ func notListedReason(in Input) string {
 	case in.Rejected != "":
 		return in.Rejected
 	case events.IsHook(in.Letter.Type):
-		return "scale-hooks sends the request for the hook again, until the deadline of its stage"
+		return "scale sends the request for the hook again, until the deadline of its stage"
 	}
 	return malformedReason(in.Letter)
 }

@@ -269,13 +269,13 @@ func TestKeyOfHookIsNotListed(t *testing.T) {
 		t.Error("there are no types of hook requests")
 	}
 	for _, eventType := range types {
-		e := events.NewStep(api.ScaleHooks, eventType, web)
+		e := events.NewStep(api.ScaleFunction, eventType, web)
 		if err := e.SetData(event.ApplicationJSON, events.HookRequest{Key: "a-secret"}); err != nil {
 			t.Fatal(err)
 		}
 		in := Input{Now: build.Now, Set: build.Set("web"), Letter: letterOf(undelivered(e, nil)), SetUID: "uid-web"}
 		p := Decide(in)
-		if in.Letter.Data != nil || len(p.Actions) != 1 || !strings.Contains(p.String(), "is not listed: scale-hooks sends the request") {
+		if in.Letter.Data != nil || len(p.Actions) != 1 || !strings.Contains(p.String(), "is not listed: scale sends the request") {
 			t.Errorf("%s: %s, with data %s", eventType, p, in.Letter.Data)
 		}
 	}

@@ -122,7 +122,7 @@ func sleep(phase api.Phase, options ...func(*api.Sleep)) build.Option {
 	return build.WithSleep(build.Sleep(phase, options...))
 }
 
-// stopped stores the stop by scale-hooks for the sleep of the set.
+// stopped stores the stop by scale for the sleep of the set.
 func stopped(options ...func(*api.Stop)) build.Option { return build.WithStop(build.Stop(options...)) }
 
 var (

@@ -1,5 +1,5 @@
 // Package idletimeout decides when an idle StatefulSet falls asleep, and when it is awake. It writes that into the set's annotations.
-// scale-hooks carries it out: it scales the set to zero and back. The sets of a group sleep and wake together.
+// scale carries it out: it scales the set to zero and back. The sets of a group sleep and wake together.
 //
 //	in    activity, wake, sleep (for a set or a group); StatefulSets that are not in the requested state; the tick
 //	get   the StatefulSet and the other sets of its group, and the Scalers that their records name; for an activity probe: pods

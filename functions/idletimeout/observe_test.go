@@ -62,12 +62,12 @@ func TestScalerOfRecordIsRead(t *testing.T) {
 		scalers []metav1.Object
 		want    bool
 	}{
-		"its Scaler":                      {scaledByPilot(web()), pilot(), true},
-		"its Scaler is gone":              {scaledByPilot(web()), nil, false},
-		"its Scaler was created again":    {scaledByPilot(web()), pilot(another), false},
-		"its Scaler is being deleted":     {scaledByPilot(web()), pilot(deleting), false},
-		"its Scaler scales another set":   {scaledByPilot(web()), pilot(ofAnother), false},
-		"scale-hooks has not recorded it": {web(), pilot(), false},
+		"its Scaler":                    {scaledByPilot(web()), pilot(), true},
+		"its Scaler is gone":            {scaledByPilot(web()), nil, false},
+		"its Scaler was created again":  {scaledByPilot(web()), pilot(another), false},
+		"its Scaler is being deleted":   {scaledByPilot(web()), pilot(deleting), false},
+		"its Scaler scales another set": {scaledByPilot(web()), pilot(ofAnother), false},
+		"scale has not recorded it":     {web(), pilot(), false},
 	} {
 		in, err := newCluster(t, append(row.scalers, row.set)...).function(build.SleepSettings()).observe(t.Context(),
 			events.Ref{Namespace: build.Namespace, Name: "web"}, Signal{}, map[string]ProbeResult{})

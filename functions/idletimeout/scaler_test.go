@@ -118,7 +118,7 @@ func TestWakeUpFailsWithItsScaler(t *testing.T) {
 	}
 }
 
-// TestWakeUpAtZeroWithScaler: the Scaler decides whether a waking set gets pods, and scale-hooks starts them. A set that stays at zero by
+// TestWakeUpAtZeroWithScaler: the Scaler decides whether a waking set gets pods, and scale starts them. A set that stays at zero by
 // its user's wish has ended its sleep.
 func TestWakeUpAtZeroWithScaler(t *testing.T) {
 	requests := func(count int32) func(*v1alpha1.Scaler) { return func(s *v1alpha1.Scaler) { s.Spec.Replicas = &count } }

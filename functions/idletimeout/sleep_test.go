@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"drydock.dev/functions/scalehooks"
+	"drydock.dev/functions/scale"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -32,7 +32,7 @@ func replicasWrittenBy(manager string) build.Option {
 	})
 }
 
-// simulation applies the decisions of idle-timeout and scale-hooks to the sets, as the API server would. The StatefulSet controller
+// simulation applies the decisions of idle-timeout and scale to the sets, as the API server would. The StatefulSet controller
 // finishes its work before the next decision. A set with the label "broken" never becomes ready.
 type simulation struct {
 	t    *testing.T
@@ -54,7 +54,7 @@ func (s *simulation) runUntil(long time.Duration, end func() bool) {
 	}
 }
 
-// step applies decisions of idle-timeout on an event about the set, and those of scale-hooks, until there is nothing to do.
+// step applies decisions of idle-timeout on an event about the set, and those of scale, until there is nothing to do.
 func (s *simulation) step(name string) {
 	s.t.Helper()
 	for range 20 {
@@ -69,16 +69,16 @@ func (s *simulation) step(name string) {
 	s.t.Fatalf("decisions without end:\n%s", strings.Join(s.log, "\n"))
 }
 
-// scale applies the next decision of scale-hooks on each set, and reports whether it was to do something.
+// scale applies the next decision of scale on each set, and reports whether it was to do something.
 func (s *simulation) scale() bool {
 	s.t.Helper()
 	scaled := false
 	for _, set := range s.sets {
-		in := scalehooks.Input{Now: s.now, Namespace: set.Namespace, Name: set.Name, Set: set, Settings: build.SleepSettings()}
-		p := scalehooks.Decide(in)
+		in := scale.Input{Now: s.now, Namespace: set.Namespace, Name: set.Name, Set: set, Settings: build.SleepSettings()}
+		p := scale.Decide(in)
 		if s.rejection != "" && strings.Contains(p.String(), "replicas ") {
 			in.Rejected, in.RejectedPlan = s.rejection, p.Reason
-			p = scalehooks.Decide(in)
+			p = scale.Decide(in)
 		}
 		s.apply(set.Name, p)
 		scaled = scaled || p.Kind == plan.KindDo

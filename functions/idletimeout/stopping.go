@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/text"
 )
 
-// handleStopping waits until scale-hooks, or the set's operator, has scaled the set to zero.
+// handleStopping waits until scale, or the set's operator, has scaled the set to zero.
 func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	sleep, stopped := m.Sleep, isStopped(m)
 	failed := failedStop(m)
@@ -43,10 +43,10 @@ func handleStopping(in Input, group idle.Group, m idle.Member) plan.Plan {
 	return plan.Wait(api.ScalingDown, "%d replicas are left", m.Set.Status.Replicas)
 }
 
-// isStopped reports whether scale-hooks has scaled the set to zero for its present sleep, and has not asked its pods back.
+// isStopped reports whether scale has scaled the set to zero for its present sleep, and has not asked its pods back.
 func isStopped(m idle.Member) bool { return m.Stop.Of(m.Sleep) && m.Stop.Pending() }
 
-// isStarted reports whether scale-hooks has asked the pods back for the present sleep.
+// isStarted reports whether scale has asked the pods back for the present sleep.
 func isStarted(m idle.Member) bool { return m.Stop.Of(m.Sleep) && m.Stop.StartedAt != nil }
 
 // stopDeadline returns when the sleep gives up the stop. The pods have their time from the moment when they are told to stop.
@@ -67,14 +67,14 @@ func whyNotStopped(in Input, m idle.Member) string {
 	case m.Sleep.OwnerStops && statefulset.Replicas(m.Set) > 0:
 		return fmt.Sprintf("its operator did not scale the set to zero within %s and the grace period of its pods. Check the operator", limit)
 	case !isStopped(m) && !m.Sleep.OwnerStops:
-		return fmt.Sprintf("the set was not scaled to zero within %s and the grace period of its pods. Read the log of scale-hooks", limit)
+		return fmt.Sprintf("the set was not scaled to zero within %s and the grace period of its pods. Read the log of scale", limit)
 	default:
 		return fmt.Sprintf("%s did not end within %s and the grace period, so the set is started again. Check the pods, their "+
 			"finalizers and their nodes", text.Number(int(m.Set.Status.Replicas), "pod", "pods"), limit)
 	}
 }
 
-// handleStarted handles a set that another client has scaled up during its sleep: it is needed. scale-hooks stops it once more if its
+// handleStarted handles a set that another client has scaled up during its sleep: it is needed. scale stops it once more if its
 // operator may just have been late.
 func handleStarted(in Input, group idle.Group, m idle.Member) plan.Plan {
 	if isStopped(m) && members.OperatorIsLate(m.Set, in.Now) {

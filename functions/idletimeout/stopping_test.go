@@ -15,7 +15,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestStopping: scale-hooks stops the pods and says so in the stop. The sleep waits for their end, or fails.
+// TestStopping: scale stops the pods and says so in the stop. The sleep waits for their end, or fails.
 // Invariants: I1, I4, I8.
 func TestStopping(t *testing.T) {
 	with := func(options ...build.Option) Input {
@@ -25,14 +25,14 @@ func TestStopping(t *testing.T) {
 	refused := stopped(build.NotStopped(), build.RefusedBy("admission webhook denied the request"))
 	ofAnother := func(s *api.Stop) { s.Operation = "0123456789ab" }
 	check(t, map[string]Input{
-		"scale-hooks has yet to stop it":                             with(),
-		"scale-hooks has not stopped it in time":                     with(sleep(api.Stopping, late)),
-		"pods end":                                                   with(half, zero, build.ReplicaCounts(2, 2)),
-		"the controller has not seen it":                             with(half, zero, build.NotObserved()),
-		"all pods have ended":                                        with(half, zero),
+		"scale has yet to stop it":         with(),
+		"scale has not stopped it in time": with(sleep(api.Stopping, late)),
+		"pods end":                         with(half, zero, build.ReplicaCounts(2, 2)),
+		"the controller has not seen it":   with(half, zero, build.NotObserved()),
+		"all pods have ended":              with(half, zero),
 		"all pods have ended, and it had another count than planned": with(half, zero, stopped(func(s *api.Stop) { s.Replicas = 5 })),
 		"all pods ended when the deadline passed":                    with(sleep(api.Stopping, late), stopped(build.StoppedFor(time.Hour)), zero),
-		"another client scaled it to zero before scale-hooks":        with(zero, replicasWrittenBy("kubectl")),
+		"another client scaled it to zero before scale":              with(zero, replicasWrittenBy("kubectl")),
 		"another sleep has stopped it":                               with(zero, stopped(ofAnother)),
 		"its Scaler was paused first":                                with(zero, stopped(build.StoppedByScaler(build.ID))),
 		"the set is being deleted":                                   with(half, zero, build.ReplicaCounts(1, 1), build.Deleting()),

@@ -42,7 +42,7 @@ func wakeStarted(in Input, group idle.Group, m idle.Member, message string) plan
 	return beginWaking(in, group, m, next, api.StartedByOthers, message)
 }
 
-// beginWaking stores that the set wakes up, with an activity, so that it does not fall asleep at once. scale-hooks asks its pods back.
+// beginWaking stores that the set wakes up, with an activity, so that it does not fall asleep at once. scale asks its pods back.
 func beginWaking(in Input, group idle.Group, m idle.Member, sleep *api.Sleep, reason api.Reason, message string) plan.Plan {
 	next := enterWaking(sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = reason, message
@@ -130,7 +130,7 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 			"scale the Scaler", scaler.Name))
 	case awaited && m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil: // else it was the stop that the API server has rejected
 		return noteRefusedStart(in, m)
-	case scaler != nil && !overdue, scaler == nil && awaited: // an end would forget an order that scale-hooks has yet to carry out
+	case scaler != nil && !overdue, scaler == nil && awaited: // an end would forget an order that scale has yet to carry out
 		return plan.Wait(api.WaitingForReady, "its pods have not been asked back yet")
 	case !statefulset.AtZero(m.Set) && !overdue:
 		return plan.Wait(api.ScalingDown, "another client scales it to zero again; its claims are retained until all pods have ended")
@@ -140,7 +140,7 @@ func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
 	return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
 }
 
-// noteRefusedStart stores that the API server rejected the replicas of the set. scale-hooks tries them again.
+// noteRefusedStart stores that the API server rejected the replicas of the set. scale tries them again.
 func noteRefusedStart(in Input, m idle.Member) plan.Plan {
 	message := fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; the next try is %s later",
 		wantedReplicas(m.Sleep), m.Stop.Refused, in.Settings.SleepRetry)
@@ -165,7 +165,7 @@ func awaitDependency(in Input, group idle.Group, m idle.Member) plan.Plan {
 	return plan.Do(api.WakingUp, operation.Store(m.Set, next).Actions()...).Then(events.WakeDecided, next.Operation)
 }
 
-// awaitOwner waits until the operator that stopped the set has started it. If it does not, scale-hooks restores the replicas once.
+// awaitOwner waits until the operator that stopped the set has started it. If it does not, scale restores the replicas once.
 func awaitOwner(in Input, m idle.Member) plan.Plan {
 	sleep, overdue := m.Sleep, operation.Overdue(m.Sleep, in.Now)
 	switch {
@@ -194,7 +194,7 @@ func (in Input) ownerAway(sleep *api.Sleep) string {
 		in.Settings.ReadyTimeout, wantedReplicas(sleep))
 }
 
-// startForOwner lets scale-hooks restore the replicas in place of the set's operator.
+// startForOwner lets scale restore the replicas in place of the set's operator.
 func startForOwner(in Input, m idle.Member) plan.Plan {
 	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Step, next.Reason = api.StartedForOwner, api.OwnerAway
@@ -218,7 +218,7 @@ func (in Input) successOf(sleep *api.Sleep) (api.Reason, string) {
 	return api.Awake, "the set runs again"
 }
 
-// conclude ends the sleep, and announces the end so that pause-owner resumes the owner. scale-hooks restores the retention policy.
+// conclude ends the sleep, and announces the end so that pause-owner resumes the owner. scale restores the retention policy.
 func conclude(in Input, m idle.Member, phase api.Phase, reason api.Reason, message string) plan.Plan {
 	next := operation.Conclude(m.Sleep, phase, in.Now, reason, message)
 	next.Failure, next.Step = nil, ""

@@ -42,7 +42,7 @@ func TestWaking(t *testing.T) {
 	})
 }
 
-// TestWakingAtZero: scale-hooks asks the pods of a waking set back, once. A set that is at zero afterwards was scaled to zero by another
+// TestWakingAtZero: scale asks the pods of a waking set back, once. A set that is at zero afterwards was scaled to zero by another
 // client, and stays there.
 // Invariants: I4, I8.
 func TestWakingAtZero(t *testing.T) {
@@ -80,7 +80,7 @@ func TestWakingAtZero(t *testing.T) {
 	})
 }
 
-// TestAwaitOwner: the operator that stopped the set has to start it. If it does not, scale-hooks restores the replicas once. A set that is
+// TestAwaitOwner: the operator that stopped the set has to start it. If it does not, scale restores the replicas once. A set that is
 // at zero afterwards was scaled to zero by its operator.
 // Invariants: I4, I8.
 func TestAwaitOwner(t *testing.T) {
@@ -121,7 +121,7 @@ func TestRejectedStartIsTriedAgain(t *testing.T) {
 		return sleep(api.Asleep, append(options, build.AsleepFor(time.Hour))...)
 	}
 	for name, set := range map[string]*appsv1.StatefulSet{
-		"scale-hooks has stopped it": web(zero, build.LastActivity(0), stopped(), asleep()),
+		"scale has stopped it": web(zero, build.LastActivity(0), stopped(), asleep()),
 		"its operator has stopped it": web(zero, build.LastActivity(0), asleep(build.OwnerStops()),
 			build.ControlledBy("Database", "main")),
 		"another client has scaled it to zero": web(zero, build.AwakeFor(48*time.Hour),

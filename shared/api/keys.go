@@ -348,18 +348,18 @@ const (
 type Function string
 
 const (
-	Sift         Function = "sift"
-	DetectResize Function = "detect-resize"
-	PauseOwner   Function = "pause-owner"
-	Backup       Function = "backup"
-	Restore      Function = "restore"
-	IdleTimeout  Function = "idle-timeout"
-	WakeGateway  Function = "wake-gateway"
-	StatusPage   Function = "status-page"
-	CleanupPod   Function = "cleanup-pod"
-	ScaleHooks   Function = "scale-hooks"
-	DeadLetter   Function = "dead-letter"
-	GrowVolumes  Function = "grow-volumes"
+	Sift          Function = "sift"
+	DetectResize  Function = "detect-resize"
+	PauseOwner    Function = "pause-owner"
+	Backup        Function = "backup"
+	Restore       Function = "restore"
+	IdleTimeout   Function = "idle-timeout"
+	WakeGateway   Function = "wake-gateway"
+	StatusPage    Function = "status-page"
+	CleanupPod    Function = "cleanup-pod"
+	ScaleFunction Function = "scale"
+	DeadLetter    Function = "dead-letter"
+	GrowVolumes   Function = "grow-volumes"
 	// Source is the event source. It is not a function, but has an account like one.
 	Source Function = "source"
 )

@@ -27,7 +27,7 @@ const (
 	RoleOldVolume Role = "old-volume" // an old volume during its retention
 	RoleReturning Role = "returning"  // an old volume that a rollback restores; it is never deleted
 	RoleForeign   Role = "foreign"    // a volume with data of others that was provisioned for a copy; it is never deleted
-	RoleStop      Role = "stop"       // the ControllerRevision that records the former count of a set that scale-hooks has stopped
+	RoleStop      Role = "stop"       // the ControllerRevision that records the former count of a set that scale has stopped
 	RoleCleaner   Role = "cleaner"    // the Pod that cleans up an ordinal
 	RoleOwner     Role = "owner"      // the ControllerRevision that records which custom resource is paused
 )

@@ -50,7 +50,7 @@ type Reverts struct {
 type ScalerRef SetRef
 
 // LoadScale returns the record of the set's latest scaling, with the rules of LoadResize. If a resize has created the set again, the record
-// has the former UID until scale-hooks renews it. It counts nevertheless: without it, the Scaler would take the set over anew, and a
+// has the former UID until scale renews it. It counts nevertheless: without it, the Scaler would take the set over anew, and a
 // pause or a scaling would be forgotten.
 func LoadScale(set *appsv1.StatefulSet) (*Scale, error) {
 	scale := &Scale{}

@@ -9,8 +9,8 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// Stop says that scale-hooks has scaled the set to zero for a while: for its sleep, or because its Scaler is paused. Its pods come back.
-// scale-hooks alone writes it. The Stop exists until the pods have been asked back and the retention policy is restored.
+// Stop says that scale has scaled the set to zero for a while: for its sleep, or because its Scaler is paused. Its pods come back.
+// scale alone writes it. The Stop exists until the pods have been asked back and the retention policy is restored.
 type Stop struct {
 	Set SetRef `json:"set"`
 	// Operation is the sleep, or the scaling by a Scaler, that stopped the pods. Kind is KindSleep or KindScale.

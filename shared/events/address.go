@@ -31,16 +31,16 @@ func recipients(e cloudevents.Event) []api.Function {
 	switch e.Type() {
 	case ObjectChanged:
 		known := []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.GrowVolumes, api.IdleTimeout, api.PauseOwner,
-			api.Restore, api.ScaleHooks}
+			api.Restore, api.ScaleFunction}
 		return slices.DeleteFunc(known, func(f api.Function) bool { return !slices.Contains(Concerns(e), f) })
 	case OwnerPaused:
 		switch Purpose(e) {
 		case "":
-			return []api.Function{api.Backup, api.ScaleHooks}
+			return []api.Function{api.Backup, api.ScaleFunction}
 		case "resize", "rollback":
 			return []api.Function{api.Backup}
 		case "sleep":
-			return []api.Function{api.ScaleHooks}
+			return []api.Function{api.ScaleFunction}
 		}
 		return nil
 	case ResizeRequested:
@@ -50,17 +50,17 @@ func recipients(e cloudevents.Event) []api.Function {
 	case BackupCompleted:
 		return []api.Function{api.Restore}
 	case WakeDecided:
-		return []api.Function{api.PauseOwner, api.ScaleHooks}
+		return []api.Function{api.PauseOwner, api.ScaleFunction}
 	case ResizeDetected, SleepDecided, Scaled, RestoreCompleted, OperationFailed:
 		return []api.Function{api.PauseOwner}
 	case Activity:
 		return []api.Function{api.IdleTimeout}
-	case Wake, Sleep: // scale-hooks starts while idle-timeout decides
-		return []api.Function{api.IdleTimeout, api.ScaleHooks}
+	case Wake, Sleep: // scale starts while idle-timeout decides
+		return []api.Function{api.IdleTimeout, api.ScaleFunction}
 	case Retry:
-		return []api.Function{api.CleanupPod, api.DetectResize, api.IdleTimeout, api.ScaleHooks}
+		return []api.Function{api.CleanupPod, api.DetectResize, api.IdleTimeout, api.ScaleFunction}
 	case ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed:
-		return []api.Function{api.ScaleHooks} // the user's function copies the extensions of the request into its answer
+		return []api.Function{api.ScaleFunction} // the user's function copies the extensions of the request into its answer
 	}
 	return nil
 }

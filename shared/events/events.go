@@ -28,7 +28,7 @@ const (
 	ResizeRequested = "dev.drydock.resize.requested"
 	// ResizeDetected says that a resize was accepted and has begun.
 	ResizeDetected = "dev.drydock.resize.detected"
-	// OwnerPaused says that the owner of a set is paused, or that the set has none. backup continues, or scale-hooks for a sleep.
+	// OwnerPaused says that the owner of a set is paused, or that the set has none. backup continues, or scale for a sleep.
 	OwnerPaused = "dev.drydock.owner.paused"
 	// OwnerResumed says that the owner of a set is no longer paused.
 	OwnerResumed = "dev.drydock.owner.resumed"
@@ -50,7 +50,7 @@ const (
 	Sleep = "dev.drydock.sleep"
 	// SleepDecided says that a set is to sleep. pause-owner continues.
 	SleepDecided = "dev.drydock.sleep.decided"
-	// WakeDecided says that a set is to wake up. pause-owner and scale-hooks continue.
+	// WakeDecided says that a set is to wake up. pause-owner and scale continue.
 	WakeDecided = "dev.drydock.wake.decided"
 	// Scaled says that a set is asleep, or awake and ready.
 	Scaled = "dev.drydock.scaled"

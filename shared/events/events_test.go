@@ -46,7 +46,7 @@ func TestStepArrivesUnchanged(t *testing.T) {
 	}
 	want := map[string]any{"type": "dev.drydock.owner.paused", "source": "drydock.dev/pause-owner", "id": "op/owner.paused",
 		"subject": "/apis/apps/v1/namespaces/shop/statefulsets/web", "kind": "StatefulSet", "namespace": "shop", "name": "web",
-		"operation": "op", "partitionkey": "uid-web", "forbackup": "true", "forscalehooks": "true"}
+		"operation": "op", "partitionkey": "uid-web", "forbackup": "true", "forscale": "true"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -82,8 +82,8 @@ func (m Member) concernedWhileActive(c operation.Change, v Verdict) []api.Functi
 			return functions{api.IdleTimeout}
 		}
 	case api.Asleep:
-		if wakes && !swept && !m.Sleep.OwnerStops { // scale-hooks starts while idle-timeout decides
-			return functions{api.IdleTimeout, api.ScaleHooks}
+		if wakes && !swept && !m.Sleep.OwnerStops { // scale starts while idle-timeout decides
+			return functions{api.IdleTimeout, api.ScaleFunction}
 		}
 		if wakes || started || m.fellAsleep(c) {
 			return functions{api.IdleTimeout}

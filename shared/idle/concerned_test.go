@@ -25,7 +25,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 	ending, operators := build.ReplicaCounts(2, 2), build.OwnerStops()
 	optedOut := build.Label(api.ManagedLabel, "")
 	const none, idleTimeout, pauseOwner, both = "[]", "[idle-timeout]", "[pause-owner]", "[pause-owner idle-timeout]"
-	const starts = "[idle-timeout scale-hooks]"
+	const starts = "[idle-timeout scale]"
 	type options = []build.Option
 	for name, row := range map[string]struct {
 		options      options
@@ -33,7 +33,7 @@ func TestWhoIsConcernedDuringSleep(t *testing.T) {
 	}{
 		"the sleep was decided":                   {options{sleep(api.Planned)}, pauseOwner, pauseOwner},
 		"the sleep was decided, and it is used":   {options{sleep(api.Planned), used}, idleTimeout, idleTimeout},
-		"scale-hooks has yet to stop it":          {options{sleep(api.Stopping)}, idleTimeout, idleTimeout},
+		"scale has yet to stop it":                {options{sleep(api.Stopping)}, idleTimeout, idleTimeout},
 		"its pods end":                            {options{sleep(api.Stopping), zero, ending, stop()}, none, idleTimeout},
 		"its pods end, and it is used":            {options{sleep(api.Stopping), zero, ending, stop(), used}, idleTimeout, idleTimeout},
 		"its pods have ended":                     {options{sleep(api.Stopping), zero, stop()}, idleTimeout, idleTimeout},

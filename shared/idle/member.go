@@ -26,9 +26,9 @@ type Member struct {
 	Sleep *api.Sleep
 	// SleepErr says why the record of the latest sleep cannot be read, or is nil.
 	SleepErr error
-	// Stop says that scale-hooks has stopped the set's pods, or is nil.
+	// Stop says that scale has stopped the set's pods, or is nil.
 	Stop *api.Stop
-	// LostSleep is true if scale-hooks has stopped the set for a sleep that its annotations no longer have. Such a set wakes up.
+	// LostSleep is true if scale has stopped the set for a sleep that its annotations no longer have. Such a set wakes up.
 	LostSleep bool
 	// HasScaler is true if a Scaler scales the set. Its count is the user's request, also if it is zero.
 	HasScaler bool

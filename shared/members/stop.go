@@ -62,7 +62,7 @@ func (s StopStep) ChangesNoCount() bool { return s == RenewStop || s == DropPoli
 // start.
 func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) StopStep {
 	sleep, sleepErr := api.LoadSleep(set)
-	scaling, _ := api.LoadScale(set) // scale-hooks reports an unreadable one
+	scaling, _ := api.LoadScale(set) // scale reports an unreadable one
 	stop := api.LoadStop(set)
 	held, atZero := HoldingSleep(set), statefulset.Replicas(set) == 0
 	switch {
@@ -99,7 +99,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 	return EndStop
 }
 
-// OrdersStart reports whether the sleep wants pods that scale-hooks has not stopped: it began with the wake-up, or the operator that
+// OrdersStart reports whether the sleep wants pods that scale has not stopped: it began with the wake-up, or the operator that
 // stopped them does not start them. They are asked for once.
 func OrdersStart(sleep *api.Sleep, stop *api.Stop) bool {
 	if !sleep.Active() || sleep.Phase != api.Waking || stop.Of(sleep) && stop.StartedAt != nil {

@@ -149,7 +149,7 @@ func (r Records) Busy(kind api.Kind) bool {
 	return r.Resizing() || r.Sleeping() || r.CleaningUp() || r.Scaling()
 }
 
-// operatorHolds reports whether the owner's operator stops the set for its sleep, and starts it. Otherwise scale-hooks does, also by the
+// operatorHolds reports whether the owner's operator stops the set for its sleep, and starts it. Otherwise scale does, also by the
 // scalings of a Scaler.
 func (r Records) operatorHolds() bool {
 	return r.SleepErr != nil || r.Sleep.Active() && r.Sleep.OwnerStops && r.Sleep.Step != api.StartedForOwner

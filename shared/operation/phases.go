@@ -26,7 +26,7 @@ type phases = []api.Phase
 
 // beginners are the functions that begin operations of a kind. They also update the records of ended ones.
 var beginners = map[api.Kind]api.Function{api.KindResize: api.DetectResize, api.KindRollback: api.DetectResize,
-	api.KindSleep: api.IdleTimeout, api.KindCleanup: api.CleanupPod, api.KindScale: api.ScaleHooks}
+	api.KindSleep: api.IdleTimeout, api.KindCleanup: api.CleanupPod, api.KindScale: api.ScaleFunction}
 
 // MayWrite reports whether the function may write a record in the phase next over one in the phase former. Former is empty if an operation
 // begins. The policy drydock-fence-sets allows the same.
@@ -103,13 +103,13 @@ var States = []State{
 	{Kind: api.KindCleanup, Phase: api.Refused, First: true,
 		Means: "the template, or a setting beside it, cannot be used; nothing was changed"},
 
-	{Kind: api.KindScale, Phase: api.PreScaling, First: true, By: api.ScaleHooks,
+	{Kind: api.KindScale, Phase: api.PreScaling, First: true, By: api.ScaleFunction,
 		Means: "the hook before the change runs; the set has its previous count", Next: phases{api.Scaling, api.Failing, api.Failed}},
-	{Kind: api.KindScale, Phase: api.Scaling, First: true, By: api.ScaleHooks,
+	{Kind: api.KindScale, Phase: api.Scaling, First: true, By: api.ScaleFunction,
 		Means: "the set has the new count; its members start or stop", Next: phases{api.PostScaling, api.Failing, api.Failed}},
-	{Kind: api.KindScale, Phase: api.PostScaling, First: true, By: api.ScaleHooks,
+	{Kind: api.KindScale, Phase: api.PostScaling, First: true, By: api.ScaleFunction,
 		Means: "the members are ready; the hook after the change runs", Next: phases{api.Succeeded, api.Failing, api.Failed}},
-	{Kind: api.KindScale, Phase: api.Failing, By: api.ScaleHooks,
+	{Kind: api.KindScale, Phase: api.Failing, By: api.ScaleFunction,
 		Means: "the scaling has failed; the hook for a failure runs", Next: phases{api.Failed}},
 	{Kind: api.KindScale, Phase: api.Succeeded, First: true,
 		Means: "the set has its count (`ScalingCompleted`), or nothing was to do (`ScalerReady`)"},

@@ -186,7 +186,7 @@ func TestDeletedScalerTakesItsAutoscaler(t *testing.T) {
 	}
 }
 
-// TestAutoscalerIsRestored: scale-hooks reverts changes of another client, and restores a deleted autoscaler. It makes
+// TestAutoscalerIsRestored: scale reverts changes of another client, and restores a deleted autoscaler. It makes
 // no write without effect, even if the API server fills in defaults.
 func TestAutoscalerIsRestored(t *testing.T) {
 	for name, mode := range map[string]*v1alpha1.ScalerMode{
@@ -276,7 +276,7 @@ func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	mode := queue(1, 4)
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: mode})
-	s.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "the metric of the autoscaler is negative")
+	s.Expect(http.StatusUnprocessableEntity, api.ScaleFunction, "the metric of the autoscaler is negative")
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageIdle, 2)
@@ -305,7 +305,7 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	mode.HPA.Metrics[0].External.Target.AverageValue = kit.Quantity("-1")
 	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: mode, Hooks: v1alpha1.ScalerHooks{Pre: refused}})
-	s.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "the autoscaler and the hook are invalid")
+	s.Expect(http.StatusUnprocessableEntity, api.ScaleFunction, "the autoscaler and the hook are invalid")
 	s.untilStage(v1alpha1.StageIdle, 1)
 	s.scale(2)
 	scaler := s.untilStage(v1alpha1.StageFailed, 1)

@@ -21,7 +21,7 @@ var autoscalerThefts = []theft{
 		return errors.Join(s.createAutoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {}),
 			s.patchAutoscaler("owned", `{"spec":{"maxReplicas":9}}`),
 			s.deleteAutoscaler("owned"))
-	}, "scale-hooks"},
+	}, "scale"},
 	{"create, change or delete any other autoscaler, or have one scale something else", func(s *thief) error {
 		for _, change := range forgedAutoscalers {
 			if err := s.createAutoscaler(change); err == nil {
@@ -51,7 +51,7 @@ var forgedAutoscalers = map[string]func(*autoscalingv2.HorizontalPodAutoscaler){
 	"a Scaler of others": func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.APIVersion = "example.com/v1" },
 }
 
-// changedAutoscalers are the changes that scale-hooks never makes.
+// changedAutoscalers are the changes that scale never makes.
 var changedAutoscalers = map[string]struct{ name, body string }{
 	"one of others": {"others", `{"spec":{"maxReplicas":9}}`},
 	"its target":    {"owned", `{"spec":{"scaleTargetRef":{"name":"other"}}}`},
@@ -108,10 +108,10 @@ func (s *thief) deleteAutoscaler(name string) error {
 	return s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
 }
 
-// TestFenceOfAutoscalers: scale-hooks writes only the autoscalers of Scalers.
+// TestFenceOfAutoscalers: scale writes only the autoscalers of Scalers.
 func TestFenceOfAutoscalers(t *testing.T) {
 	t.Parallel()
-	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleFunction))
 	for what, change := range forgedAutoscalers {
 		if err := s.createAutoscaler(change); !apierrors.IsForbidden(err) {
 			t.Errorf("an autoscaler with %s: %v", what, err)

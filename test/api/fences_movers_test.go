@@ -152,7 +152,7 @@ var moverThefts = []theft{
 	}, ""},
 	{"run a Job with the marks of a hook of a scaling, with any service account of its namespace", func(s *thief) error {
 		return s.createScaleHook(func(j *batchv1.Job) { j.Spec.Template.Spec.ServiceAccountName = "other" })
-	}, "scale-hooks"},
+	}, "scale"},
 	{
 		"run such a Job with over ten retries, a wrong name, no operation, no deadline, node access or Drydock's marks",
 		func(s *thief) error {

@@ -47,7 +47,7 @@ func TestFunctionsWriteRecordsOnlyInTheirPhases(t *testing.T) {
 	ref := api.SetRef{Name: web.Name, UID: web.UID}
 	clients := map[api.Function]kubernetes.Interface{}
 	for _, f := range []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.IdleTimeout, api.PauseOwner, api.Restore,
-		api.ScaleHooks} {
+		api.ScaleFunction} {
 		config := kube.Impersonate(w.Config, f)
 		config.QPS = -1
 		clients[f] = kubernetes.NewForConfigOrDie(config)
@@ -154,11 +154,11 @@ var recordThefts = []theft{
 	{"write the record of a cleanup on a StatefulSet that has opted in",
 		func(s *thief) error { return s.writeRecord("web", api.KindCleanup, another, api.Cleaning) }, "cleanup-pod"},
 	{"write the record of a scaling on a StatefulSet that has opted in",
-		func(s *thief) error { return s.writeRecord("web", api.KindScale, another, api.Scaling) }, "scale-hooks"},
+		func(s *thief) error { return s.writeRecord("web", api.KindScale, another, api.Scaling) }, "scale"},
 	{"order a cleanup of the claims of a StatefulSet that has opted in", func(s *thief) error {
 		order := &api.Ledger{Count: 3, Orders: 1, Removing: &api.Removal{Span: api.Span{End: api.NoEnd}, Order: 1}}
 		return s.patchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.LedgerAnnotation, order.Encode()))
-	}, "scale-hooks"},
+	}, "scale"},
 	{"have a failed operation tried again by the annotation `drydock.dev/retry`", func(s *thief) error {
 		if err := s.annotateSet("web", api.RetryAnnotation); err != nil { // it has no request
 			return err

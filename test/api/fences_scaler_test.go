@@ -26,11 +26,11 @@ import (
 	"drydock.dev/test/kit"
 )
 
-// TestFenceOfScaleHooks: its token scales a set and writes the record of the scaling. It cannot change anything else of
+// TestFenceOfScale: its token scales a set and writes the record of the scaling. It cannot change anything else of
 // a set.
-func TestFenceOfScaleHooks(t *testing.T) {
+func TestFenceOfScale(t *testing.T) {
 	t.Parallel()
-	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleFunction))
 	record := newRecord(api.KindScale, another, api.Scaling, api.SetRef{Name: "web"}).Encode()
 	writesRecord := fmt.Sprintf(`{"metadata":{"annotations":{"drydock.dev/scale":%q}}}`, record)
 	for _, body := range []string{
@@ -87,12 +87,12 @@ func TestFenceOfScaleHooks(t *testing.T) {
 	}
 }
 
-// TestOnlyScaleHooksScales: no other function writes the record of a scaling, or a count.
-func TestOnlyScaleHooksScales(t *testing.T) {
+// TestOnlyScaleScales: no other function writes the record of a scaling, or a count.
+func TestOnlyScaleScales(t *testing.T) {
 	t.Parallel()
 	l := layLoot(t)
 	for _, account := range accounts {
-		if account == string(api.ScaleHooks) {
+		if account == string(api.ScaleFunction) {
 			continue
 		}
 		s := stealToken(t, l, account)
@@ -108,10 +108,10 @@ func TestOnlyScaleHooksScales(t *testing.T) {
 	}
 }
 
-// TestFenceOfScaleHooksJobs: it runs only the hooks of a scaling.
-func TestFenceOfScaleHooksJobs(t *testing.T) {
+// TestFenceOfHookJobs: it runs only the hooks of a scaling.
+func TestFenceOfHookJobs(t *testing.T) {
 	t.Parallel()
-	s := stealToken(t, layLoot(t), string(api.ScaleHooks))
+	s := stealToken(t, layLoot(t), string(api.ScaleFunction))
 	for _, hook := range []string{"pre", "post", "onFailure"} {
 		if err := s.createScaleHook(func(j *batchv1.Job) { j.Name = api.ScaleHookName(operation, hook) }); err != nil {
 			t.Errorf("hook %s: %v", hook, err)
@@ -213,7 +213,7 @@ func scaleHookForgeries(l loot) map[string]func(*batchv1.Job) {
 	}
 }
 
-// createScaleHook creates scale-hooks' Job before a scaling, with a change.
+// createScaleHook creates scale' Job before a scaling, with a change.
 func (s *thief) createScaleHook(change func(*batchv1.Job)) error {
 	return s.createJob(s.scaleHook(change))
 }

@@ -13,7 +13,7 @@ import (
 
 // scalerThefts are the thefts of Scalers.
 var scalerThefts = []theft{
-	{"change how many members a Scaler wants", func(s *thief) error { return s.patchScaler(`{"spec":{"replicas":4}}`) }, "scale-hooks"},
+	{"change how many members a Scaler wants", func(s *thief) error { return s.patchScaler(`{"spec":{"replicas":4}}`) }, "scale"},
 	{"pause a Scaler", func(s *thief) error { return s.patchScaler(`{"spec":{"paused":true}}`) }, ""},
 	{"end the pause of a Scaler", func(s *thief) error {
 		_, err := s.scalers().Patch(s.ctx, "paused", types.MergePatchType, []byte(`{"spec":{"paused":false}}`),

@@ -22,7 +22,7 @@ import (
 
 // accounts are the accounts in config/accounts.
 var accounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore",
-	"scale-hooks", "sift", "source", "status-page", "wake-gateway"}
+	"scale", "sift", "source", "status-page", "wake-gateway"}
 
 // theft is an attempt with a stolen token, in the words of docs/security.md.
 type theft struct {
@@ -39,13 +39,13 @@ var setThefts = []theft{
 		return s.patchSet("web", `{"spec":{"template":{"spec":{"serviceAccountName":"other","hostPID":true}}}}`)
 	}, ""},
 	{"scale a StatefulSet that has opted in", func(s *thief) error { return s.patchSet("web", `{"spec":{"replicas":3}}`) },
-		"scale-hooks"},
+		"scale"},
 	{"start any StatefulSet that is at zero", func(s *thief) error { return s.patchSet("zero", `{"spec":{"replicas":3}}`) },
-		"scale-hooks"},
+		"scale"},
 	{"have the next scale-down of a StatefulSet that has opted in delete its claims", func(s *thief) error {
 		return s.patchSet("web", `{"spec":{"persistentVolumeClaimRetentionPolicy":{"whenScaled":"Delete"}}}`)
-	}, "scale-hooks"},
-	{"write the annotation `drydock.dev/stop`", func(s *thief) error { return s.annotateSet("web", api.StopAnnotation) }, "scale-hooks"},
+	}, "scale"},
+	{"write the annotation `drydock.dev/stop`", func(s *thief) error { return s.annotateSet("web", api.StopAnnotation) }, "scale"},
 	{"scale or annotate any other StatefulSet", func(s *thief) error {
 		if err := s.annotateSet("plain", api.AwakeUntilAnnotation); err == nil {
 			return nil
@@ -79,7 +79,7 @@ var setThefts = []theft{
 	}, ""},
 	{"change other annotations or labels", func(s *thief) error {
 		return s.patchSet("web", `{"metadata":{"annotations":{"team":"x"},"labels":{"app":"x"}}}`)
-	}, "backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks"},
+	}, "backup cleanup-pod detect-resize grow-volumes idle-timeout pause-owner restore scale"},
 	{"change the older key of a cleanup pod's template, an owner or a finalizer of others", func(s *thief) error {
 		for _, metadata := range []string{`"annotations":{"statefulsets.kubernetes.io/scaledown-pod-template":"x"}`,
 			`"finalizers":["example.com/x"]`,

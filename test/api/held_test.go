@@ -112,7 +112,7 @@ func TestReplicasCannotBeRaisedWhileMembersAreHeld(t *testing.T) {
 		expectDenied(t, "a server-side apply", heldSetsPolicy, out, err)
 		for _, user := range []string{"system:serviceaccount:kube-system:horizontal-pod-autoscaler",
 			"system:serviceaccount:argocd:argocd-application-controller",
-			"system:serviceaccount:drydock:scale-hooks", "system:admin"} {
+			"system:serviceaccount:drydock:scale", "system:admin"} {
 			expectDenied(t, user, heldScalesPolicy, "", asUser(w, user).TryScaleTo("web", 3))
 			expectDenied(t, user, heldSetsPolicy, "", merge(asUser(w, user), "web", `{"spec":{"replicas":3}}`))
 		}

@@ -202,7 +202,7 @@ func TestWakeDuringHook(t *testing.T) {
 	s.untilPolicyIsBack()
 }
 
-// untilPolicyIsBack waits until scale-hooks has given the set its retention policy Delete back, and removed the stop.
+// untilPolicyIsBack waits until scale has given the set its retention policy Delete back, and removed the stop.
 func (s scalers) untilPolicyIsBack() {
 	s.T.Helper()
 	s.Eventually("the set has its policy back", func() string {

@@ -337,7 +337,7 @@ func TestRefusedHookFailsScaling(t *testing.T) {
 	refused := hookJob("pre")
 	refused.Job.Template.Raw = []byte(`{"spec":{"containers":[{"name":"No Name","image":"pre"}]}}`)
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: refused, OnFailure: hookJob("report")}})
-	s.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "the hook is invalid")
+	s.Expect(http.StatusUnprocessableEntity, api.ScaleFunction, "the hook is invalid")
 	s.untilStage(v1alpha1.StageIdle, 2)
 	s.scale(1)
 	s.hook("onfailure")

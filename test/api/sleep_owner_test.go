@@ -401,7 +401,7 @@ func TestDeniedScalingEndsSleep(t *testing.T) {
 	w, row := ownedSleeper(t)
 	before := content(w.Custom(row, redis, "main"))
 	w.DenyScalingToZero("web")
-	w.Expect(http.StatusUnprocessableEntity, api.ScaleHooks, "a policy denies zero replicas")
+	w.Expect(http.StatusUnprocessableEntity, api.ScaleFunction, "a policy denies zero replicas")
 	drive := w.Drive(nil)
 	sleep := w.UntilSleep(drive, "web", api.Failed)
 	if sleep.Reason != api.Rejected || !strings.Contains(sleep.Message, "denied by a test") {

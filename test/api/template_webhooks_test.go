@@ -32,7 +32,7 @@ func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
 	})
 	for what, row := range map[string]struct{ body, who string }{
 		"another image": {container(""),
-			"backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale-hooks wake-gateway"},
+			"backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale wake-gateway"},
 		"another service account": {`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`, ""},
 		"a privileged container":  {container(`,"securityContext":{"privileged":true}`), ""},
 		"a capability":            {container(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`), ""},

@@ -38,7 +38,7 @@ var (
 	// data are the packages without effects. A function's decision may import them.
 	data = []string{"shared/text", "shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 		"shared/operation", "shared/resources", "shared/owners", "shared/window", "shared/probe", "shared/idle", "shared/cleanup",
-		"shared/members", "shared/resize", "shared/scale", "shared/grow", "shared/turns", "shared/podend",
+		"shared/members", "shared/resize", "shared/scaling", "shared/grow", "shared/turns", "shared/podend",
 		"shared/moverreport"}
 )
 
@@ -208,7 +208,7 @@ var laws = []law{
 		nowhere: []string{clientGo},
 	},
 	{
-		of:      "shared/scale",
+		of:      "shared/scaling",
 		why:     "the Scaler of a set is computed from objects only",
 		own:     []string{"shared/api", "shared/members", "shared/operation"},
 		others:  []string{kubeAPI, machinery},
@@ -354,8 +354,8 @@ var laws = []law{
 		why: "it runs on users' machines, so it contains no function and no server",
 		own: []string{"cmd/kubectl-drydock", "docs", "config", "deploy",
 			"shared/api", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
-			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/members", "shared/scale",
-			"shared/settings", "shared/kube", "shared/apply", "shared/text", "shared/overview", "shared/progress"},
+			"shared/operation", "shared/resources", "shared/owners", "shared/resize", "shared/idle", "shared/grow", "shared/members",
+			"shared/scaling", "shared/settings", "shared/kube", "shared/apply", "shared/text", "shared/overview", "shared/progress"},
 		nowhere: []string{"knative.dev", module + "/functions", module + "/eventsource", module + "/shared/serve", module + "/test",
 			otelAPI + "/sdk"},
 	},

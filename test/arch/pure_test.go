@@ -62,8 +62,8 @@ var readers = map[string]int{
 	"functions/detectresize/expand.go": 1,
 	"functions/growvolumes/report.go":  2,
 	"functions/pauseowner/decide.go":   1,
-	"functions/scalehooks/function.go": 3,
-	"functions/scalehooks/status.go":   1, // a status for people
+	"functions/scale/function.go":      3,
+	"functions/scale/status.go":        1, // a status for people
 	"shared/kube/warnings.go":          1, // of Kubernetes
 	"shared/operation/operation.go":    2, // whether people still see the operation
 	"shared/operation/wording.go":      1, // a message for people
@@ -203,7 +203,7 @@ func TestDecisionsArePure(t *testing.T) {
 		}
 	}
 	for _, function := range []string{"detectresize", "pauseowner", "backup", "restore", "deadletter", "idletimeout", "cleanuppod",
-		"scalehooks", "growvolumes", "gateway", "sift"} {
+		"scale", "growvolumes", "gateway", "sift"} {
 		if !checked[function] {
 			t.Errorf("no file of %s was checked", function)
 		}

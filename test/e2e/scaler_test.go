@@ -34,7 +34,7 @@ func TestScalerDrainsMembersBeforeRemoval(t *testing.T) {
 
 	s.ScaleScaler(t, "store", 1)
 	s.Kubectl(t, "", "-n", s.Namespace, "wait", "scaler", "store", "--for=condition=Progressing=False", "--timeout=3m")
-	if n := *s.Set("store").Spec.Replicas; n != 1 { // scale-hooks may not have seen the new count when the wait begins
+	if n := *s.Set("store").Spec.Replicas; n != 1 { // scale may not have seen the new count when the wait begins
 		t.Errorf("%d replicas after the wait for the end of the scaling", n)
 	}
 	s.AwaitScaler(t, "store", "idle 1")

@@ -35,7 +35,7 @@ func TestDriveDeliversToSubscribers(t *testing.T) {
 		want  []api.Function
 	}{
 		"restore has changed a replica":  {step(events.MemberChanged, ""), []api.Function{api.Backup}},
-		"the owner consents to a sleep":  {step(events.OwnerPaused, "sleep"), []api.Function{api.ScaleHooks}},
+		"the owner consents to a sleep":  {step(events.OwnerPaused, "sleep"), []api.Function{api.ScaleFunction}},
 		"the owner consents to a resize": {step(events.OwnerPaused, "resize"), []api.Function{api.Backup}},
 		"a change of two concerns":       {events.NewChanged(web, "s", api.Restore, api.CleanupPod), []api.Function{api.CleanupPod, api.Restore}},
 		"no function handles a cleanup":  {step(events.CleanupCompleted, ""), nil},

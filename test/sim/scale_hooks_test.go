@@ -114,7 +114,7 @@ func (h *scaleHooks) left() []string {
 	return left
 }
 
-func (s *scaling) createScaler(name string, replicas int32) {
+func (s *scalingRun) createScaler(name string, replicas int32) {
 	s.t.Helper()
 	hook := func() *v1alpha1.Hook {
 		template := `{"spec":{"containers":[{"name":"hook","image":"dev.local/busybox:1"}]}}`
@@ -124,7 +124,7 @@ func (s *scaling) createScaler(name string, replicas int32) {
 		Hooks: v1alpha1.ScalerHooks{Pre: hook(), Post: hook(), OnFailure: hook()}}))
 }
 
-func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
+func (s *scalingRun) patchScaler(content map[string]any, subresources ...string) {
 	s.t.Helper()
 	body, err := json.Marshal(content)
 	if err != nil {
@@ -135,17 +135,17 @@ func (s *scaling) patchScaler(content map[string]any, subresources ...string) {
 }
 
 // scale scales the Scaler like kubectl scale and an autoscaler.
-func (s *scaling) scale(count int32) {
+func (s *scalingRun) scale(count int32) {
 	s.t.Helper()
 	s.patchScaler(map[string]any{"spec": map[string]any{"replicas": count}}, "scale")
 }
 
-func (s *scaling) annotateScaler(key string) {
+func (s *scalingRun) annotateScaler(key string) {
 	s.t.Helper()
 	s.patchScaler(map[string]any{"metadata": map[string]any{"annotations": map[string]string{key: ""}}})
 }
 
-func (s *scaling) deleteScaler(name string) {
+func (s *scalingRun) deleteScaler(name string) {
 	s.t.Helper()
 	ignore(s.t, s.Scalers().Delete(context.Background(), name, metav1.DeleteOptions{}))
 }

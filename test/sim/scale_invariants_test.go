@@ -18,7 +18,7 @@ import (
 
 // scaleInvariants are the checks of a scaling after each write. They keep state of the earlier writes.
 type scaleInvariants struct {
-	*scaling
+	*scalingRun
 	// uid and count are from the latest observed set.
 	uid     types.UID
 	count   int32

@@ -21,9 +21,9 @@ import (
 
 // meddler is another client at a write of a scaling.
 type meddler struct {
-	act func(s *scaling)
+	act func(s *scalingRun)
 	// later is its second action, some ticks after the first. It may be nil.
-	later  func(s *scaling)
+	later  func(s *scalingRun)
 	policy v1alpha1.ConflictPolicy
 	// counts are also allowed at the end, besides the count of the user.
 	counts []int32
@@ -36,36 +36,36 @@ var meddlers = map[string]meddler{
 	"scales the set down, revert": {act: scalesSet(0)},
 	"scales the set up, adopt":    {act: scalesSet(5), policy: v1alpha1.ConflictAdopt, counts: []int32{5}},
 	"scales the set down, adopt":  {act: scalesSet(0), policy: v1alpha1.ConflictAdopt, counts: []int32{0}},
-	"scales the set up and down":  {act: func(s *scaling) { scalesSet(5)(s); scalesSet(s.to)(s) }},
-	"scales the Scaler":           {act: func(s *scaling) { s.asked = true; s.scale(2) }, counts: []int32{2}},
-	"deletes the Scaler":          {act: func(s *scaling) { s.deleteScaler("web") }, gone: true},
-	"replaces the Scaler": {act: func(s *scaling) {
+	"scales the set up and down":  {act: func(s *scalingRun) { scalesSet(5)(s); scalesSet(s.to)(s) }},
+	"scales the Scaler":           {act: func(s *scalingRun) { s.asked = true; s.scale(2) }, counts: []int32{2}},
+	"deletes the Scaler":          {act: func(s *scalingRun) { s.deleteScaler("web") }, gone: true},
+	"replaces the Scaler": {act: func(s *scalingRun) {
 		s.deleteScaler("web")
 		s.asked = true
 		s.createScaler("web", s.to)
 	}},
-	"replaces the set": {act: func(s *scaling) {
+	"replaces the set": {act: func(s *scalingRun) {
 		applyAgain(s.World, kit.WorldSet("web", s.from, "64Mi", "data"), metav1.DeletePropagationBackground)
 	}},
-	"deletes the hooks": {act: func(s *scaling) {
+	"deletes the hooks": {act: func(s *scalingRun) {
 		for _, job := range s.hooks.jobs() {
 			s.hooks.deleteJob(job.Name)
 		}
 	}},
-	"creates a second Scaler": {act: func(s *scaling) { s.createScaler("other", 5) }},
-	"removes the record": {act: func(s *scaling) {
+	"creates a second Scaler": {act: func(s *scalingRun) { s.createScaler("other", 5) }},
+	"removes the record": {act: func(s *scalingRun) {
 		s.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.ScaleAnnotation))
 	}},
-	"forges a hook of another name":       {act: func(s *scaling) { s.forge() }},
-	"takes the names of the hooks":        {act: func(s *scaling) { s.takeNames() }, later: func(s *scaling) { s.freeNames() }},
-	"asks for a retry":                    {act: func(s *scaling) { s.annotateScaler(api.RetryAnnotation) }},
+	"forges a hook of another name":       {act: func(s *scalingRun) { s.forge() }},
+	"takes the names of the hooks":        {act: func(s *scalingRun) { s.takeNames() }, later: func(s *scalingRun) { s.freeNames() }},
+	"asks for a retry":                    {act: func(s *scalingRun) { s.annotateScaler(api.RetryAnnotation) }},
 	"takes the set away from Drydock":     {act: opts("null"), later: opts(`"true"`)},
-	"takes the set away and brings it on": {act: func(s *scaling) { opts("null")(s); opts(`"true"`)(s) }},
+	"takes the set away and brings it on": {act: func(s *scalingRun) { opts("null")(s); opts(`"true"`)(s) }},
 }
 
 // scalesSet lets a client scale the set past the policies, as in a cluster without them.
-func scalesSet(count int32) func(s *scaling) {
-	return func(s *scaling) {
+func scalesSet(count int32) func(s *scalingRun) {
+	return func(s *scalingRun) {
 		body := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, count)
 		_, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Patch(context.Background(), "web", types.MergePatchType, body,
 			metav1.PatchOptions{FieldManager: "drydock"})
@@ -73,14 +73,14 @@ func scalesSet(count int32) func(s *scaling) {
 	}
 }
 
-func opts(value string) func(s *scaling) {
-	return func(s *scaling) {
+func opts(value string) func(s *scalingRun) {
+	return func(s *scalingRun) {
 		s.PatchSet("web", fmt.Sprintf(`{"metadata":{"labels":{%q:%s}}}`, api.ManagedLabel, value))
 	}
 }
 
 // operation returns the id of the set's scaling and the set's UID, or an empty string.
-func (s *scaling) operation() (string, types.UID) {
+func (s *scalingRun) operation() (string, types.UID) {
 	set := s.Set("web")
 	if set == nil {
 		return "", ""
@@ -92,14 +92,14 @@ func (s *scaling) operation() (string, types.UID) {
 }
 
 // forge creates a Job with the link of a hook, under a name that no hook has.
-func (s *scaling) forge() {
+func (s *scalingRun) forge() {
 	operation, uid := s.operation()
 	link := api.Link{Operation: operation, Role: api.RoleScaleHook, Namespace: s.Namespace, Set: api.SetRef{Name: "web", UID: uid}}
 	s.createJob("forged", map[string]string{api.OperationLabel: operation}, map[string]string{api.OperationAnnotation: link.Encode()})
 }
 
 // takeNames creates Jobs without a link under the unused names of the hooks.
-func (s *scaling) takeNames() {
+func (s *scalingRun) takeNames() {
 	if operation, _ := s.operation(); operation != "" {
 		for _, hook := range []string{"pre", "post", "onFailure"} {
 			s.createJob(api.ScaleHookName(operation, hook), nil, nil)
@@ -107,7 +107,7 @@ func (s *scaling) takeNames() {
 	}
 }
 
-func (s *scaling) freeNames() {
+func (s *scalingRun) freeNames() {
 	jobs, err := s.Kube.BatchV1().Jobs(s.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "!" + api.OperationLabel})
 	ignore(s.t, err)
 	for _, job := range jobs.Items {
@@ -115,7 +115,7 @@ func (s *scaling) freeNames() {
 	}
 }
 
-func (s *scaling) createJob(name string, labels, annotations map[string]string) {
+func (s *scalingRun) createJob(name string, labels, annotations map[string]string) {
 	container := corev1.Container{Name: "hook", Image: "dev.local/busybox:1"}
 	pod := corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{container}}
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels, Annotations: annotations},
@@ -147,7 +147,7 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 	st.policy = m.policy
 	s, saboteur := newScaling(t, st), &kit.Saboteur{}
 	monitor := monitorOf(s.World, saboteur, s.invariants.judge)
-	act := func(action func(*scaling)) {
+	act := func(action func(*scalingRun)) {
 		s.disturbed = true
 		action(s)
 		s.invariants.sync()
@@ -193,7 +193,7 @@ func meddled(t *testing.T, st story, k int, m meddler) {
 }
 
 // released returns the remains of a deleted Scaler, or an empty string.
-func (s *scaling) released() string {
+func (s *scalingRun) released() string {
 	for _, key := range []string{api.ScaleAnnotation, api.StopAnnotation} {
 		if text, left := s.Set("web").Annotations[key]; left {
 			return key + " is " + text
@@ -203,7 +203,7 @@ func (s *scaling) released() string {
 }
 
 // second checks that the status of a second Scaler says why it does nothing.
-func (s *scaling) second() {
+func (s *scalingRun) second() {
 	other := s.Scaler("other")
 	if other == nil {
 		return

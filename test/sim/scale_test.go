@@ -15,7 +15,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
-	"drydock.dev/shared/scale"
+	"drydock.dev/shared/scaling"
 	"drydock.dev/test/kit"
 )
 
@@ -39,8 +39,8 @@ var (
 
 var stories = []story{drains, grows, breaks, rests}
 
-// scaling is a world with a set and its Scaler, which a user scales.
-type scaling struct {
+// scalingRun is a world with a set and its Scaler, which a user scales.
+type scalingRun struct {
 	*kit.World
 	story
 	t *testing.T
@@ -52,10 +52,10 @@ type scaling struct {
 	invariants *scaleInvariants
 }
 
-func newScaling(t *testing.T, st story) *scaling {
+func newScaling(t *testing.T, st story) *scalingRun {
 	w := world(t)
-	s := &scaling{World: w, story: st, t: t, hooks: &scaleHooks{World: w, fails: st.fails}}
-	s.invariants = &scaleInvariants{scaling: s, targets: map[string]int32{}, jobs: map[types.UID]bool{}}
+	s := &scalingRun{World: w, story: st, t: t, hooks: &scaleHooks{World: w, fails: st.fails}}
+	s.invariants = &scaleInvariants{scalingRun: s, targets: map[string]int32{}, jobs: map[types.UID]bool{}}
 	w.CreateSet(kit.WorldSet("web", st.from, "64Mi", "data"))
 	s.invariants.sync()
 	s.createScaler("web", st.from)
@@ -63,7 +63,7 @@ func newScaling(t *testing.T, st story) *scaling {
 }
 
 // step plays the user and the machines with the hooks. It returns the reason to wait, or an empty string at the end.
-func (s *scaling) step() string {
+func (s *scalingRun) step() string {
 	s.hooks.play()
 	scaler, set := s.Scaler("web"), s.Set("web")
 	if scaler == nil || set == nil {
@@ -92,7 +92,7 @@ func (s *scaling) step() string {
 }
 
 // ask does the first action of the user.
-func (s *scaling) ask() {
+func (s *scalingRun) ask() {
 	if s.pauses {
 		s.patchScaler(map[string]any{"spec": map[string]any{"paused": true}})
 		return
@@ -101,7 +101,7 @@ func (s *scaling) ask() {
 }
 
 // mend checks a failed scaling, and retries as the condition says.
-func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
+func (s *scalingRun) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 	s.t.Helper()
 	healthy := meta.FindStatusCondition(scaler.Status.Conditions, v1alpha1.ConditionHealthy)
 	switch {
@@ -114,7 +114,7 @@ func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 		s.t.Fatalf("it has failed: %s", healthy.Message)
 	}
 	s.hooks.fails = ""
-	if !scale.Retried(scaler) {
+	if !scaling.Retried(scaler) {
 		s.retried = true
 		s.annotateScaler(api.RetryAnnotation)
 	}
@@ -122,7 +122,7 @@ func (s *scaling) mend(scaler *v1alpha1.Scaler, record *api.Scale) string {
 }
 
 // unsettled returns a difference between the Scaler, its status, the record and the set, or an empty string.
-func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Scale) string {
+func (s *scalingRun) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Scale) string {
 	status, live, wanted := scaler.Status, *set.Spec.Replicas, ptr.Deref(scaler.Spec.Replicas, -1)
 	if scaler.Spec.Paused && wanted >= 0 {
 		wanted = 0
@@ -138,14 +138,14 @@ func (s *scaling) unsettled(scaler *v1alpha1.Scaler, set setType, record *api.Sc
 		return fmt.Sprintf("the status is %+v", status)
 	case status.ObservedGeneration != scaler.Generation || !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionHealthy):
 		return fmt.Sprintf("the status is %+v", status)
-	case scale.Retried(scaler):
+	case scaling.Retried(scaler):
 		return "a retry waits"
 	}
 	return ""
 }
 
 // run ticks until the scaling has ended. It replaces functions that have died.
-func (s *scaling) run(saboteur *kit.Saboteur) *kit.Drive {
+func (s *scalingRun) run(saboteur *kit.Saboteur) *kit.Drive {
 	drive, fresh := s.Drive(saboteur), s.Drive(nil)
 	s.Eventually("the scaling ends", func() string {
 		if saboteur.Dead() {
@@ -158,7 +158,7 @@ func (s *scaling) run(saboteur *kit.Saboteur) *kit.Drive {
 }
 
 // judge checks the Jobs and the count at the end.
-func (s *scaling) judge(drive *kit.Drive, counts ...int32) {
+func (s *scalingRun) judge(drive *kit.Drive, counts ...int32) {
 	s.t.Helper()
 	s.Eventually("nothing is left behind (I9)", func() string {
 		if err := drive.Tick(context.Background()); err != nil {

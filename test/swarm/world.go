@@ -49,8 +49,8 @@ import (
 const namespace = "shop"
 
 // functions are those that run in a world.
-var functions = []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.IdleTimeout, api.PauseOwner, api.Restore, api.ScaleHooks,
-	api.Sift}
+var functions = []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.IdleTimeout, api.PauseOwner, api.Restore,
+	api.ScaleFunction, api.Sift}
 
 // processes is how many processes each function has. A held process blocks the events of its set in this process.
 const processes = 3

@@ -32,7 +32,7 @@ func TestStoriesReachTheFunctions(t *testing.T) {
 			"detect-resize Resize Planned ClaimsExpanded", "restore Resize Succeeded ResizeCompleted"}},
 		"two-operators": {states: []string{"idle-timeout Sleep Asleep FellAsleep", "idle-timeout Sleep Succeeded Awake"},
 			tale: []string{"the operator sets web from 3 to 0", "the operator sets db from 3 to 2", "the operator sets db from 0 to 1"}},
-		"autoscalers": {states: []string{"scale-hooks Scale Succeeded ScalingCompleted"},
+		"autoscalers": {states: []string{"scale Scale Succeeded ScalingCompleted"},
 			tale: []string{"an autoscaler scales scalers/pilot-web from 3 to 2", "an autoscaler scales statefulsets/web from 2 to 1"}},
 		"copy-is-deleted":      {states: []string{"restore Resize Succeeded ResizeCompleted"}},
 		"clock-of-user-steps":  {states: []string{"idle-timeout Sleep Asleep FellAsleep"}},
@@ -144,7 +144,7 @@ func (c *chatty) Handle(ctx context.Context, _ event.Event) (*event.Event, error
 
 // TestOraclesSeeLosses breaks a world in ways that functions must not, and once in each way that they may.
 func TestOraclesSeeLosses(t *testing.T) {
-	drydock := apiserver.Client{User: userOf(api.ScaleHooks), Manager: api.FieldManager}
+	drydock := apiserver.Client{User: userOf(api.ScaleFunction), Manager: api.FieldManager}
 	web, claim := in("statefulsets", "web"), claimName("web", 0)
 	restart := func(w *World) {
 		w.remove(person, in("pods", podName("web", 0)), metav1.DeleteOptions{})

@@ -20,22 +20,22 @@ import (
 	"drydock.dev/cmd/kubectl-drydock/terminal"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/scale"
+	"drydock.dev/shared/scaling"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
 var scalerResource = schema.GroupVersionResource{Group: "drydock.dev", Version: "v1alpha1", Resource: "scalers"}
 
-// scaling holds the state of kubectl drydock scale.
-type scaling struct {
+// scaleRequest holds the state of kubectl drydock scale.
+type scaleRequest struct {
 	*tool
 	wait    bool
 	timeout time.Duration
 }
 
 func newScale(t *tool) *cobra.Command {
-	o := &scaling{tool: t}
+	o := &scaleRequest{tool: t}
 	c := &cobra.Command{
 		Use:   "scale sts/NAME REPLICAS",
 		Short: "Scale a StatefulSet with its hooks",
@@ -51,7 +51,7 @@ func newScale(t *tool) *cobra.Command {
 	return c
 }
 
-func (o *scaling) run(ctx context.Context, argument, count string) error {
+func (o *scaleRequest) run(ctx context.Context, argument, count string) error {
 	replicas, err := strconv.ParseInt(count, 10, 32)
 	if err != nil || replicas < 0 {
 		return fmt.Errorf("%q is no count of replicas. Write a number from 0", count)
@@ -86,7 +86,7 @@ func (o *scaling) run(ctx context.Context, argument, count string) error {
 }
 
 // follow shows the Scaler until the set has the count.
-func (o *scaling) follow(ctx context.Context, s *session, replicas int32) error {
+func (o *scaleRequest) follow(ctx context.Context, s *session, replicas int32) error {
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
 		live, err := s.scalerOf(ctx, observed.Set)
@@ -128,7 +128,7 @@ func (s *session) scalerOf(ctx context.Context, set *appsv1.StatefulSet) (*v1alp
 		}
 		targeting = append(targeting, scaler)
 	}
-	scaler := scale.Owner(targeting, operation.Of(set).Scale)
+	scaler := scaling.Owner(targeting, operation.Of(set).Scale)
 	if scaler == nil {
 		return nil, fmt.Errorf("StatefulSet %s/%s has no Scaler. Scale it with: kubectl scale -n %s sts %s --replicas=N", s.namespace, s.name,
 			s.namespace, s.name)

@@ -74,7 +74,8 @@ func TestWaitForScalingSurvivesAnAPIServerThatDoesNotAnswer(t *testing.T) {
 	c := newCluster(t, build.Set("web"))
 	config := genericclioptions.NewConfigFlags(false)
 	config.APIServer, config.Insecure, config.Namespace = &c.URL, ptr.To(true), ptr.To("shop")
-	o := &scaling{tool: &tool{config: config, IOStreams: genericiooptions.IOStreams{Out: &bytes.Buffer{}}}, timeout: 300 * time.Millisecond}
+	silent := genericiooptions.IOStreams{Out: &bytes.Buffer{}}
+	o := &scaleRequest{tool: &tool{config: config, IOStreams: silent}, timeout: 300 * time.Millisecond}
 	s, err := o.open("sts/web")
 	if err != nil {
 		t.Fatal(err)

@@ -35,7 +35,7 @@ func resolveType(name string) (string, error) {
 }
 
 // wakeable are the functions that object.changed can wake.
-var wakeable = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleHooks,
+var wakeable = []api.Function{api.DetectResize, api.PauseOwner, api.Backup, api.Restore, api.IdleTimeout, api.CleanupPod, api.ScaleFunction,
 	api.GrowVolumes}
 
 // parseConcerns returns the functions that an event of type object.changed wakes. Other types must not name functions.

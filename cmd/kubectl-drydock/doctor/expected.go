@@ -2,21 +2,21 @@ package doctor
 
 // Functions are the functions that make deploy deploys.
 var Functions = []string{"dead-letter", "sift", "detect-resize", "pause-owner", "backup", "restore", "idle-timeout", "cleanup-pod",
-	"scale-hooks", "grow-volumes", "wake-gateway", "status-page"}
+	"scale", "grow-volumes", "wake-gateway", "status-page"}
 
 // Triggers are the Triggers of deploy/*/triggers.yaml.
 var Triggers = []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore",
-	"scale-hooks", "sift"}
+	"scale", "sift"}
 
 // ServiceAccounts are those of config/accounts.
 var ServiceAccounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
-	"restore", "scale-hooks", "sift", "source", "status-page", "volume-stats", "wake-gateway"}
+	"restore", "scale", "sift", "source", "status-page", "volume-stats", "wake-gateway"}
 
 // ClusterRoles are those of config/rbac and config/policy.
 var ClusterRoles = []string{"drydock-backup", "drydock-backup-volumes", "drydock-cleanup-pod", "drydock-dead-letter",
 	"drydock-detect-resize", "drydock-detect-resize-volumes", "drydock-grow-volumes", "drydock-grow-volumes-nodes",
 	"drydock-idle-timeout", "drydock-idle-timeout-tcp", "drydock-owners", "drydock-pause-owner", "drydock-progress", "drydock-restore",
-	"drydock-restore-volumes", "drydock-scale-hooks", "drydock-scalers-edit", "drydock-scalers-view", "drydock-sift",
+	"drydock-restore-volumes", "drydock-scale", "drydock-scalers-edit", "drydock-scalers-view", "drydock-sift",
 	"drydock-sift-volumes", "drydock-source", "drydock-status-page", "drydock-status-page-volumes", "drydock-volume-stats",
 	"drydock-wake-gateway", "drydock-writer"}
 
@@ -27,7 +27,7 @@ var ClusterBindings = []string{"drydock-backup-volumes", "drydock-detect-resize-
 // FunctionBindings are the bindings of config/bindings. An installation for one namespace has RoleBindings of the same names there.
 var FunctionBindings = []string{"drydock-backup", "drydock-cleanup-pod", "drydock-dead-letter", "drydock-detect-resize",
 	"drydock-grow-volumes", "drydock-idle-timeout", "drydock-owners", "drydock-pause-owner", "drydock-progress", "drydock-restore",
-	"drydock-scale-hooks", "drydock-sift", "drydock-source", "drydock-status-page", "drydock-wake-gateway"}
+	"drydock-scale", "drydock-sift", "drydock-source", "drydock-status-page", "drydock-wake-gateway"}
 
 // ValidatingPolicies are the ValidatingAdmissionPolicies of config/policy that protect records and volumes.
 var ValidatingPolicies = []string{"drydock-dry-run-pods", "drydock-fence-autoscalers", "drydock-fence-claims",

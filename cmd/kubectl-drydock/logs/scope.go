@@ -158,7 +158,7 @@ func Functions(kind api.Kind) []api.Function {
 	case api.KindCleanup:
 		return []api.Function{api.Sift, api.CleanupPod}
 	case api.KindScale:
-		return []api.Function{api.Sift, api.ScaleHooks}
+		return []api.Function{api.Sift, api.ScaleFunction}
 	}
-	return append(resize, api.IdleTimeout, api.CleanupPod, api.ScaleHooks)
+	return append(resize, api.IdleTimeout, api.CleanupPod, api.ScaleFunction)
 }

@@ -141,7 +141,7 @@ type ending struct {
 	waits      bool  // the stop cannot end yet, because pods still end
 }
 
-// endStop takes the steps of scale-hooks that end the stop of the set, after the sleep has ended as idle-timeout ends it for a wake-up.
+// endStop takes the steps of scale that end the stop of the set, after the sleep has ended as idle-timeout ends it for a wake-up.
 func endStop(in Input) (end ending) {
 	set := leaving(in)
 	for {

@@ -9,7 +9,7 @@ import (
 	"drydock.dev/shared/bounded"
 )
 
-// UnmarshalJSON decodes a Scaler. It drops a status that it cannot decode, and scale-hooks then writes a new one. The API server accepts
+// UnmarshalJSON decodes a Scaler. It drops a status that it cannot decode, and scale then writes a new one. The API server accepts
 // times that Go rejects, such as 2020-01-01t00:00:00z. If one Scaler failed to decode, the list of all Scalers would fail.
 func (s *Scaler) UnmarshalJSON(text []byte) error {
 	var parts struct {

@@ -141,7 +141,7 @@ type ScalerMode struct {
 	// +kubebuilder:validation:Minimum=1
 	// +optional
 	Fixed *int32 `json:"fixed,omitempty"`
-	// HPA is the spec of a HorizontalPodAutoscaler without scaleTargetRef. scale-hooks creates the autoscaler, which scales the Scaler, and
+	// HPA is the spec of a HorizontalPodAutoscaler without scaleTargetRef. scale creates the autoscaler, which scales the Scaler, and
 	// deletes it when the mode is removed.
 	//
 	// +optional
@@ -232,7 +232,7 @@ type Hook struct {
 // DRYDOCK_OPERATION. The file /etc/drydock/hook.json has the same values as JSON.
 type HookJob struct {
 	// Template is the PodTemplateSpec of the pod to run. Its restartPolicy is Never. The API server stores it without validation.
-	// scale-hooks rejects unknown fields before a scaling begins.
+	// scale rejects unknown fields before a scaling begins.
 	//
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Template runtime.RawExtension `json:"template"`

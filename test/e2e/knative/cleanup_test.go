@@ -49,7 +49,7 @@ func TestCleanupByEvents(t *testing.T) {
 		t.Error("claim data-web-0 is another one")
 	}
 	k.ExpectNothingLeft(t)
-	k.expectAppeared(t, began, "sift", "scale-hooks", "cleanup-pod")
+	k.expectAppeared(t, began, "sift", "scale", "cleanup-pod")
 
 	k.Scale("web", 2) // on a new claim
 	k.AwaitReady(t)

@@ -36,7 +36,7 @@ const patience = 8 * time.Minute
 
 // functions are the deployed functions.
 var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
-	"restore", "scale-hooks", "sift", "status-page", "wake-gateway"}
+	"restore", "scale", "sift", "status-page", "wake-gateway"}
 
 // listeners returns the functions that receive events: all but the wake gateway and the status page.
 func listeners() []string {

@@ -32,7 +32,7 @@ func TestScalerDrainsFromZero(t *testing.T) {
 	if rows := strings.Fields(k.Exec(t, "store-0", "ls /data/rows")); len(rows) != 3*8 {
 		t.Errorf("%d rows are left of 24: %v", len(rows), rows)
 	}
-	k.expectAppeared(t, start, "scale-hooks")
+	k.expectAppeared(t, start, "scale")
 }
 
 // usersFunction is a function of the user, without an account of Drydock.

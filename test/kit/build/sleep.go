@@ -87,15 +87,15 @@ func WithStop(stop *api.Stop) Option {
 	}
 }
 
-// StoppedFor sets how long ago scale-hooks scaled the set to zero.
+// StoppedFor sets how long ago scale scaled the set to zero.
 func StoppedFor(long time.Duration) func(*api.Stop) {
 	return func(s *api.Stop) { s.StoppedAt = operation.Moment(Now.Add(-long)) }
 }
 
-// NotStopped is for a set that scale-hooks has not scaled to zero.
+// NotStopped is for a set that scale has not scaled to zero.
 func NotStopped() func(*api.Stop) { return func(s *api.Stop) { s.StoppedAt = nil } }
 
-// StartedFor sets how long ago scale-hooks asked the pods back.
+// StartedFor sets how long ago scale asked the pods back.
 func StartedFor(long time.Duration) func(*api.Stop) {
 	return func(s *api.Stop) { s.StartedAt = operation.Moment(Now.Add(-long)) }
 }

@@ -28,11 +28,11 @@ func apply(t *testing.T, args ...string) (string, error) {
 // TestApplySetsTheImageOfFunctionAndMover: both run the same image.
 func TestApplySetsTheImageOfFunctionAndMover(t *testing.T) {
 	for _, image := range []string{"example.com/team/drydock" + digest, "example.com:5000/drydock:v1"} {
-		output, err := apply(t, "--render", "--allow-tags", image, "backup", "restore", "scale-hooks")
+		output, err := apply(t, "--render", "--allow-tags", image, "backup", "restore", "scale")
 		if err != nil {
 			t.Fatalf("%v\n%s", err, output)
 		}
-		// The containers of the three functions, the data mover of backup, and the container that scale-hooks starts to call a URL.
+		// The containers of the three functions, the data mover of backup, and the container that scale starts to call a URL.
 		if n := strings.Count(output, ": "+image+"\n"); n != 5 {
 			t.Errorf("%s is named %d times, want 5:\n%s", image, n, output)
 		}
@@ -85,11 +85,11 @@ esac
 	t.Setenv("APPLIED", applied)
 	const image, before = "example.com/drydock" + digest, "example.com/drydock@sha256:before"
 	t.Setenv("ALLOWED", before)
-	if output, err := apply(t, image, "scale-hooks"); err != nil {
+	if output, err := apply(t, image, "scale"); err != nil {
 		t.Fatalf("%v\n%s", err, output)
 	}
 	if text, err := os.ReadFile(applied); err != nil || strings.Contains(string(text), "drydock-mover-image") {
-		t.Errorf("the deployment of scale-hooks changes the image of movers: %v\n%s", err, text)
+		t.Errorf("the deployment of scale changes the image of movers: %v\n%s", err, text)
 	}
 	for name, row := range map[string]struct{ allowed, want string }{
 		"first deployment":                         {"", image + " " + image},

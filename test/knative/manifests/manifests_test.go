@@ -30,7 +30,7 @@ const root = "../../.."
 
 // functions are the folders of functions in deploy/.
 var functions = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
-	"restore", "scale-hooks", "sift", "status-page", "wake-gateway"}
+	"restore", "scale", "sift", "status-page", "wake-gateway"}
 
 // overlays are the overlays of a whole installation.
 var overlays = []string{"cluster", "namespace", "kafka", "oidc"}

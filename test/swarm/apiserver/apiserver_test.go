@@ -210,7 +210,7 @@ func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
 		"a user scales":              {jane, scale, ""},
 		"a user writes a record":     {jane, forge, "drydock-records"},
 		"idle-timeout scales":        {function, scale, "drydock-fence-sets"},
-		"scale-hooks scales":         {Client{"system:serviceaccount:drydock:scale-hooks", "drydock"}, scale, ""},
+		"scale scales":               {Client{"system:serviceaccount:drydock:scale", "drydock"}, scale, ""},
 		"idle-timeout changes label": {function, rename, ""},
 		"a user writes a floor":      {jane, annotate("grow-to", "data=1Gi"), "drydock-records"},
 

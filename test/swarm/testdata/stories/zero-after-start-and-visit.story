@@ -1,4 +1,4 @@
-# A user starts a sleeping set, and a visit comes. The user scales it to zero before scale-hooks has seen the start.
+# A user starts a sleeping set, and a visit comes. The user scales it to zero before scale has seen the start.
 world sets=1 owner=0 idle
 calm 3
 sleep web 1

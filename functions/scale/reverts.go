@@ -1,0 +1,73 @@
+package scale
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
+	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+)
+
+// After quickReverts reverts within contestWindow, the count is contested: each further revert waits for contestPause after the last one.
+// This ends when the count was not reverted for contestWindow.
+const (
+	quickReverts  = 3
+	contestWindow = 10 * time.Minute
+	contestPause  = 5 * time.Minute
+)
+
+// revertCount restores the count after another client has changed it.
+func (w work) revertCount(count int32) plan.Plan {
+	live := statefulset.Replicas(w.Set)
+	if contested(w.record.Reverts, w.Now) {
+		return w.reportContest(count)
+	}
+	next := w.record.Clone()
+	next.Reverts = addRevert(w.record.Reverts, w.Now)
+	patch, before := operation.Store(w.Set, next), []plan.Action(nil)
+	if count == 0 && next.Paused { // the other client may have written a retention policy that deletes claims
+		before = w.beginStopFor(next, patch)
+	} else {
+		w.setCount(patch, count)
+	}
+	warning := w.warn(api.CountReverted, "another client has scaled the StatefulSet to %d, and Scaler %s has scaled it back to %d. "+
+		"Scale the Scaler instead: kubectl scale -n %s scaler %s --replicas=N", live, w.scaler.Name, count, w.Namespace, w.scaler.Name)
+	return plan.Do(api.CountReverted, slices.Concat(before, patch.Actions(), []plan.Action{warning})...)
+}
+
+// reportContest leaves the other client's count for now, and reports the conflict. A scaling past its deadline fails. The message does not
+// name the other client's count: the status would otherwise be written each time that count changes.
+func (w work) reportContest(count int32) plan.Plan {
+	message := fmt.Sprintf("another client keeps scaling the StatefulSet, and Scaler %s scales it back to %d every %s. "+
+		"Stop that client, or set conflictPolicy: adopt", w.scaler.Name, count, contestPause)
+	if w.record.Active() && operation.Overdue(w.record, w.Now) {
+		return w.failScaling(api.CountContested, message)
+	}
+	return w.report(&problem{reason: api.CountContested, message: message})
+}
+
+// contested reports whether the next revert has to wait.
+func contested(r *api.Reverts, now time.Time) bool {
+	return r != nil && r.Count >= quickReverts && operation.Within(now, r.Last.Time, contestPause)
+}
+
+// addRevert returns the series of reverts with one more, made now. A contested series expires contestWindow after its last revert, any
+// other series contestWindow after its first.
+func addRevert(r *api.Reverts, now time.Time) *api.Reverts {
+	moment := *operation.Moment(now)
+	series := api.Reverts{First: moment}
+	if r != nil {
+		start := r.First
+		if r.Count >= quickReverts {
+			start = r.Last
+		}
+		if operation.Within(now, start.Time, contestWindow) {
+			series = *r
+		}
+	}
+	series.Count, series.Last = series.Count+1, moment
+	return &series
+}
