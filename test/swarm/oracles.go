@@ -136,7 +136,14 @@ func (w *World) finish() {
 	for _, set := range w.names() {
 		w.removeAutoscaler(set)
 	}
-	w.recreateAll()
+	w.rounds(3, time.Minute)
+	var dying []string // their users create them again when they are gone
+	for _, set := range w.names() {
+		if o := w.set(set); o != nil && o.GetDeletionTimestamp() != nil {
+			dying = append(dying, set)
+		}
+		w.recreate(set)
+	}
 	if !w.judgeOptedOut() {
 		return
 	}
@@ -147,6 +154,12 @@ func (w *World) finish() {
 		if n == 2 || n == 40 || n == 70 {
 			for _, set := range w.names() {
 				w.retry(set)
+			}
+		}
+		for _, set := range dying {
+			if w.set(set) == nil {
+				w.recreate(set)
+				w.keepAwake()
 			}
 		}
 		w.round(pauseAfter(n))
@@ -180,14 +193,6 @@ func (w *World) refusalsAreFewer() {
 		if n := w.tries[try]; n > 10*(w.Sets+1)+5 {
 			w.violate("while writes to %s are refused, a function writes %d times in ten minutes: %s", w.refused.resource, n, try)
 		}
-	}
-}
-
-// recreateAll creates the sets that are deleted.
-func (w *World) recreateAll() {
-	w.rounds(3, time.Minute)
-	for _, set := range w.names() {
-		w.recreate(set)
 	}
 }
 
@@ -289,8 +294,6 @@ func (w *World) judgeOthers() {
 		}
 	}
 	w.refused = refusal{}
-	w.recreateAll() // a set whose finalizer could not be removed is gone only now
-	w.keepAwake()
 }
 
 // nothingIsLeft: when the retention of old volumes is over, no object belongs to an operation.

@@ -18,7 +18,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "write how the stories end")
-	runs   = flag.Int("runs", 15, "how many random runs to play")
+	runs   = flag.Int("runs", 25, "how many random runs to play")
 	faults = flag.Bool("faults", false, "more slow processes, lost answers and stale operators in random runs")
 	found  = flag.String("found", "", "folder for the stories that random runs find")
 )
