@@ -228,7 +228,7 @@ func random(seed uint64, faults bool) Story {
 		return a
 	}
 	for length := 60 + r.IntN(90); len(s.Acts) < length; {
-		if len(people) == 0 || !flip(.05) {
+		if len(people) == 0 || !flip(.08) {
 			s.Acts = append(s.Acts, draw(all))
 			continue
 		}
@@ -236,7 +236,7 @@ func random(seed uint64, faults bool) Story {
 		for range 1 + r.IntN(2) {
 			s.Acts = append(s.Acts, draw(people))
 		}
-		s.Acts = append(s.Acts, act{"delay", r.IntN(3), 1 + r.IntN(len(slowResources)-1)}, act{do: "rush"})
+		s.Acts = append(s.Acts, act{"delay", r.IntN(2), 1 + r.IntN(len(slowResources)-1)}, act{do: "rush"})
 		if flip(.5) {
 			s.Acts = append(s.Acts, draw(environment))
 		}
