@@ -51,8 +51,10 @@ const (
 	OwnerConsents Reason = "OwnerConsents"
 	// OwnerResumed: The owner of the StatefulSet is no longer paused.
 	OwnerResumed Reason = "OwnerResumed"
-	// OwnerStays: The pause of the owner has not ended. The message says why Drydock cannot end it. Without a message, an operation still
-	// needs the pause.
+	// OwnerUpdated: The owner of the StatefulSet got the size and class of the claims after a resize.
+	OwnerUpdated Reason = "OwnerUpdated"
+	// OwnerStays: The pause of the owner has not ended. The message says why Drydock does not end it: it cannot, or the owner says another
+	// size than the claims after a resize. Without a message, an operation still needs the pause.
 	OwnerStays Reason = "OwnerStays"
 	// ExpansionRunning: Volumes are growing in place.
 	ExpansionRunning Reason = "ExpansionRunning"

@@ -80,7 +80,7 @@ func markdown(registry Registry) string {
 		}
 		fmt.Fprintf(&b, "- **%s**, `%s`\n  - kinds: %s\n", operator, row.Group, strings.Join(names, ", "))
 		for _, item := range []struct{ name, text string }{{"pause", pause}, {"stop", cell(row.Stop)}, {"resumed", string(resume)},
-			{"source", row.Source}} {
+			{"size of the claims", sizes(row.Storage)}, {"source", row.Source}} {
 			if item.text == "" {
 				continue
 			}
@@ -92,6 +92,19 @@ func markdown(registry Registry) string {
 		}
 	}
 	return b.String()
+}
+
+// sizes renders where a resource has the sizes of its claims.
+func sizes(storage []Storage) string {
+	var texts []string
+	for _, s := range storage {
+		text := "`" + s.Size + "`"
+		if s.Template != "" {
+			text += " of template " + s.Template
+		}
+		texts = append(texts, text)
+	}
+	return strings.Join(texts, ", ")
 }
 
 // cell renders the settings that pause or stop.

@@ -71,6 +71,8 @@ type Row struct {
 	PausedThroughController bool
 	// Unverified marks a row that was not verified in the operator's source or documentation. A row of a user's ConfigMap can replace it.
 	Unverified bool
+	// Storage says where the resource has the sizes of its claims. Empty means that Drydock does not know.
+	Storage []Storage
 	// Source says where the facts come from.
 	Source string
 }
