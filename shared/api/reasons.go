@@ -285,6 +285,8 @@ const (
 	// ClaimBusy: A claim is in use, is being deleted, or is changing its VolumeAttributesClass. Or the storage still grows its volume to a
 	// larger size than the requested one.
 	ClaimBusy Reason = "ClaimBusy"
+	// ClaimsGrown: Another client has made claims larger again after they got smaller volumes.
+	ClaimsGrown Reason = "ClaimsGrown"
 	// ForeignFinalizer: Another controller's finalizer would keep a claim or the StatefulSet from being replaced.
 	ForeignFinalizer Reason = "ForeignFinalizer"
 	// TopologyConflict: No node can reach all volumes that a member needs, or the pods do not run where the volumes are.

@@ -27,7 +27,7 @@ type resizing struct {
 	rolling, wait, yes bool
 	// updatesOwner is true if the user's rights are to write the new size into the custom resource that controls the set.
 	updatesOwner bool
-	timeout            time.Duration
+	timeout      time.Duration
 	// former is the operation that the set had when the request was written, or "".
 	former string
 }
