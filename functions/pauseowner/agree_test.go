@@ -37,10 +37,15 @@ func finishedAgo(ago time.Duration) func(*api.Resize) {
 	return func(r *api.Resize) { r.Finished = &metav1.Time{Time: build.Now.Add(-ago)} }
 }
 
-// TestPauseLastsUntilOwnerAgrees: after a resize, an owner with another size than the claims stays paused. Each situation with a pause has a
-// twin in which it ends.
+// TestPauseLastsUntilOwnerAgrees: after a resize, an owner with another size than the claims stays paused. Each situation with a pause
+// has a twin in which it ends.
 func TestPauseLastsUntilOwnerAgrees(t *testing.T) {
 	succeeded := build.Operation(api.Succeeded, finishedAgo(time.Minute))
+	other := build.Operation(api.Succeeded, func(r *api.Resize) { r.Operation = "0123456789ac" })
+	failed := build.Operation(api.Failed, finishedAgo(time.Minute))
+	early, late := build.Operation(api.Succeeded, finishedAgo(23*time.Hour)), build.Operation(api.Succeeded, finishedAgo(25*time.Hour))
+	optedOut := []build.Option{build.Label(api.ManagedLabel, "false")}
+	unknown := owner(t, "druid.apache.org/v1alpha1", "Druid", map[string]any{})
 	policy := func(p api.OwnerPolicy) build.Option { return build.Annotation(api.OwnerPolicyAnnotation, string(p)) }
 	for name, tc := range map[string]struct {
 		record  *api.Resize
@@ -53,17 +58,17 @@ func TestPauseLastsUntilOwnerAgrees(t *testing.T) {
 		"it says the new size in bytes":   {succeeded, rabbit(t, "134217728"), nil, api.OwnerResumed},
 		"it says no size":                 {succeeded, rabbit(t, ""), nil, api.OwnerResumed},
 		"the members have their volumes":  {build.Operation(api.Finishing), rabbit(t, "64Mi"), nil, api.OwnerStays},
-		"the resize has failed":           {build.Operation(api.Failed, finishedAgo(time.Minute)), rabbit(t, "64Mi"), nil, api.OwnerResumed},
+		"the resize has failed":           {failed, rabbit(t, "64Mi"), nil, api.OwnerResumed},
 		"users end the wait":              {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerIgnore)}, api.OwnerResumed},
-		"users opt the set out":           {succeeded, rabbit(t, "64Mi"), []build.Option{build.Label(api.ManagedLabel, "false")}, api.OwnerResumed},
+		"users opt the set out":           {succeeded, rabbit(t, "64Mi"), optedOut, api.OwnerResumed},
 		"users let Drydock change it":     {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerUpdated},
 		"Drydock has changed it":          {succeeded, rabbit(t, "128Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerResumed},
-		"a day is not over":               {build.Operation(api.Succeeded, finishedAgo(23*time.Hour)), rabbit(t, "64Mi"), nil, api.OwnerStays},
-		"a day is over":                   {build.Operation(api.Succeeded, finishedAgo(25*time.Hour)), rabbit(t, "64Mi"), nil, api.OwnerResumed},
+		"a day is not over":               {early, rabbit(t, "64Mi"), nil, api.OwnerStays},
+		"a day is over":                   {late, rabbit(t, "64Mi"), nil, api.OwnerResumed},
 		"it is being deleted":             {succeeded, rabbit(t, "64Mi").deleting(), nil, api.OwnerResumed},
-		"no row knows where its size is":  {succeeded, owner(t, "druid.apache.org/v1alpha1", "Druid", map[string]any{}), nil, api.OwnerResumed},
+		"no row knows where its size is":  {succeeded, unknown, nil, api.OwnerResumed},
 		"its members are still copied":    {build.Operation(api.Moving), rabbit(t, "128Mi"), nil, api.OwnerStays},
-		"another resize has its record":   {build.Operation(api.Succeeded, func(r *api.Resize) { r.Operation = "0123456789ac" }), rabbit(t, "64Mi"), nil, api.OwnerResumed},
+		"another resize has its record":   {other, rabbit(t, "64Mi"), nil, api.OwnerResumed},
 		"only the class is different":     {withClass(succeeded, "gold"), rabbit(t, "128Mi"), nil, api.OwnerStays},
 		"the class is not in the request": {withClass(succeeded, ""), rabbit(t, "128Mi"), nil, api.OwnerResumed},
 	} {

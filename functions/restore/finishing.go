@@ -19,9 +19,10 @@ func handleFinishing(in Input, record *api.Resize) plan.Plan {
 	}
 	if grown := grownByOthers(in, record); len(grown) > 0 {
 		next := operation.ConcludeResize(record, api.Failed, in.Now)
-		next.Reason, next.Message = api.ClaimsGrown, fmt.Sprintf("the data is on the new volumes, but another client has made %s larger again than "+
-			"requested, as an operator does whose resource has another size. Change the size there, then %s", strings.Join(grown, ", "),
-			operation.HowToRetry(in.Namespace, record))+remark
+		next.Reason = api.ClaimsGrown
+		next.Message = fmt.Sprintf("the data is on the new volumes, but another client has made %s larger again than requested, as an operator "+
+			"does whose resource has another size. Change the size there, then %s%s", strings.Join(grown, ", "),
+			operation.HowToRetry(in.Namespace, record), remark)
 		return conclude(in, next, events.OperationFailed)
 	}
 	next := operation.ConcludeResize(record, api.Succeeded, in.Now)
