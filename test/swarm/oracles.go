@@ -181,7 +181,8 @@ func (w *World) finish() {
 }
 
 // refusalsAreFewer: while a webhook refuses writes, a function does not try one again and again, or write something else each time. Each
-// tick looks at each set of a group, tries its write twice, and tries those of the other sets once.
+// tick looks at each set of a group, tries its write twice, and tries those of the other sets once. So does each step of a sleep that
+// begins meanwhile.
 func (w *World) refusalsAreFewer() {
 	if w.refused.resource == "" || w.problem != "" {
 		return
@@ -190,7 +191,7 @@ func (w *World) refusalsAreFewer() {
 	clear(w.tries)
 	w.rounds(10, time.Minute)
 	for _, try := range slices.Sorted(maps.Keys(w.tries)) {
-		if n := w.tries[try]; n > 10*(w.Sets+1)+5 {
+		if n := w.tries[try]; n > 10*(w.Sets+1)+20 {
 			w.violate("while writes to %s are refused, a function writes %d times in ten minutes: %s", w.refused.resource, n, try)
 		}
 	}
