@@ -95,9 +95,11 @@ func (r Row) Plural(kind string) string {
 // Supports reports whether the row has settings for the means.
 func (r Row) Supports(by Means) bool { return len(r.settings(by)) > 0 }
 
-// StopsByCount reports whether the row's stop is only a count of zero, and no order to the operator to stop its software.
-func (r Row) StopsByCount() bool {
-	return len(r.Stop) > 0 && !slices.ContainsFunc(r.Stop, func(s Setting) bool { return s.Value != int64(0) })
+// PrefersStop reports whether a sleep lets the operator stop its sets rather than pausing it. It does not if the stop is only a count of
+// zero and the operator can be paused: such an operator has no order of its own, and derives pod templates from the count.
+func (r Row) PrefersStop() bool {
+	onlyCount := !slices.ContainsFunc(r.Stop, func(s Setting) bool { return s.Value != int64(0) })
+	return r.Supports(ByStop) && !(r.Supports(ByPause) && onlyCount)
 }
 
 // settings returns the row's settings for the means.

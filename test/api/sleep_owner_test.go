@@ -63,7 +63,7 @@ func TestEveryOwnerConsentsToSleep(t *testing.T) {
 			w.SetController("web", owner)
 			drive := w.Drive(nil)
 			by := owners.ByPause
-			if row.Supports(owners.ByStop) {
+			if row.PrefersStop() {
 				by = owners.ByStop
 			}
 			awaitAsleep(t, w, drive, func() {
