@@ -154,6 +154,11 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 	case o.Object.GetDeletionTimestamp() != nil:
 		return "", failOperation(in, planned, api.OwnerDeleting, ownerDeletedMessage(in, planned, o))
 	}
+	if key, is := copiedRequest(in, planned, o); is {
+		return "", failOperation(in, planned, api.RequestCopied, fmt.Sprintf("%s %s has the annotation %s, and its operator copies it to "+
+			"StatefulSet %s, also to each new one, so it would be asked for again and again. Remove it there, and write it on the StatefulSet. %s",
+			o.Ref.Kind, o.Ref.Name, key, in.Set.Name, retryHint(in, planned)))
+	}
 	by, p := chooseMeans(in, planned, o)
 	switch {
 	case p.Kind != plan.KindNoop:
@@ -165,6 +170,19 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 		return "", refuseOwner(in, planned, o, "%s", consentHint(in, o))
 	}
 	return by, plan.Noop(api.OwnerConsents)
+}
+
+// copiedRequest returns the annotation that requests the resize if the owner has it, too.
+func copiedRequest(in Input, planned operation.Record, o Owner) (key string, is bool) {
+	if isSleep(planned) {
+		return "", false
+	}
+	for _, key := range []string{api.ResizeAnnotation, api.RollbackAnnotation} {
+		if value := in.Set.Annotations[key]; value != "" && o.Object.GetAnnotations()[key] == value {
+			return key, true
+		}
+	}
+	return "", false
 }
 
 // heldWithoutDrydock reports whether the owner is paused or stopped by a user or another process. Drydock then writes nothing to it.

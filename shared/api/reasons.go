@@ -51,6 +51,8 @@ const (
 	OwnerConsents Reason = "OwnerConsents"
 	// OwnerResumed: The owner of the StatefulSet is no longer paused.
 	OwnerResumed Reason = "OwnerResumed"
+	// RequestCopied: The request for a resize is on the owner of the StatefulSet, and its operator has copied it.
+	RequestCopied Reason = "RequestCopied"
 	// OwnerUpdated: The owner of the StatefulSet got the size and class of the claims after a resize.
 	OwnerUpdated Reason = "OwnerUpdated"
 	// OwnerStays: The pause of the owner has not ended. The message says why Drydock does not end it: it cannot, or the owner says another
