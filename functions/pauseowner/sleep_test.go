@@ -671,13 +671,14 @@ func TestObservedRecordsResumeOwner(t *testing.T) {
 // with a stop of its own stops its software in its own order.
 func TestPauseIsPreferredToACountOfZero(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+	infinispan := owner(t, "infinispan.org/v1", "Infinispan", map[string]any{"replicas": int64(3)})
 	for name, row := range map[string]struct {
 		owner Owner
 		want  owners.Means
 	}{
 		"a count of zero, and a pause": {rabbit(t, ""), owners.ByPause},
 		"a stop of its own":            {ownerWithBoth(t), owners.ByStop},
-		"a count of zero alone":        {owner(t, "infinispan.org/v1", "Infinispan", map[string]any{"replicas": int64(3)}), owners.ByStop},
+		"a count of zero alone":        {infinispan, owners.ByStop},
 	} {
 		in := sleepAsking(planned, []Owner{row.owner})
 		if by, p := chooseMeans(in, planned, row.owner); by != row.want || p.Kind != plan.KindNoop {
