@@ -667,8 +667,8 @@ func TestObservedRecordsResumeOwner(t *testing.T) {
 	}
 }
 
-// TestPauseIsPreferredToACountOfZero: an operator whose stop is only a count of zero makes other pod templates for zero members. An operator
-// with a stop of its own stops its software in its own order.
+// TestPauseIsPreferredToACountOfZero: an operator whose stop is only a count of zero makes other pod templates for zero members. An
+// operator with a stop of its own stops its software in its own order.
 func TestPauseIsPreferredToACountOfZero(t *testing.T) {
 	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
 	infinispan := owner(t, "infinispan.org/v1", "Infinispan", map[string]any{"replicas": int64(3)})
