@@ -55,7 +55,8 @@ type Set struct {
 	// Why is why the set is in this state, or what keeps it awake.
 	Why string `json:"why,omitempty"`
 	// Operations are the active resize, rollback, cleanup and scaling, then the latest operations that cannot be read, then failed and
-	// refused ones, unless a user aborted or withdrew them. An active sleep is in State. Alerts count the same operations.
+	// refused ones, unless a user aborted or withdrew them. An active sleep is in State. Alerts count the same operations. A successful
+	// operation after which an owner stays paused is also listed, with the reason OwnerStays.
 	Operations []Operation `json:"operations,omitempty"`
 	// DeadLetters is the number of the set's dead letters. An unreadable list counts as one.
 	DeadLetters int `json:"deadLetters,omitempty"`
@@ -179,6 +180,10 @@ func operationsOf(records operation.Records) []Operation {
 	var active, unread, unsuccessful []Operation
 	for _, record := range records.All() {
 		switch isSleep := record.Head().Kind == api.KindSleep; {
+		case record.Head().Phase == api.Succeeded && record.Head().OwnerProblem != "":
+			paused := shown(record)
+			paused.Reason, paused.Message = api.OwnerStays, record.Head().OwnerProblem
+			unsuccessful = append(unsuccessful, paused)
 		case records.Settled(record) || isSleep && record.Active():
 		case record.Head().Phase.Terminal():
 			unsuccessful = append(unsuccessful, shown(record))

@@ -22,10 +22,10 @@ func New(o *world.Observed) (*Document, error) {
 	record, _ := o.Record() // FromRecord has read it
 	w := waitReasons{o, record}
 	if !record.Active() {
-		d.Waits = w.heldPodReasons()
+		d.Waits = append(w.ownerReasons(), w.heldPodReasons()...)
 		return d, nil
 	}
-	d.Waits = w.operationReasons()
+	d.Waits = append(w.operationReasons(), w.ownerReasons()...)
 	for i := range d.Members {
 		d.Members[i].Waits = w.memberReason(record.Member(d.Members[i].Ordinal))
 	}

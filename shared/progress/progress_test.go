@@ -197,3 +197,16 @@ func TestDownSecondsLastFromHoldToReadyReplacement(t *testing.T) {
 		}
 	}
 }
+
+// TestStatusShowsOwnerThatStaysPaused: the resize has succeeded, and its owner still needs the user.
+func TestStatusShowsOwnerThatStaysPaused(t *testing.T) {
+	for problem, want := range map[string][]string{"": nil, "RabbitmqCluster mq says 1Gi": {
+		"the owner to be resumed: RabbitmqCluster mq says 1Gi"}} {
+		record := build.Operation(api.Succeeded)
+		record.OwnerProblem = problem
+		d, err := New(observedWith(record, nil))
+		if err != nil || !slices.Equal(d.Waits, want) {
+			t.Errorf("%q: it waits for %q, want %q, %v", problem, d.Waits, want, err)
+		}
+	}
+}

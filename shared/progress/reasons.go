@@ -44,10 +44,15 @@ func (w waitReasons) operationReasons() []string {
 			waits = append(waits, expansionReason(e))
 		}
 	}
-	if w.record.OwnerProblem != "" {
-		waits = append(waits, "the owner to be resumed: "+w.record.OwnerProblem)
-	}
 	return waits
+}
+
+// ownerReasons returns why the owner stays paused although the operation no longer needs it, also after its end.
+func (w waitReasons) ownerReasons() []string {
+	if w.record == nil || w.record.OwnerProblem == "" {
+		return nil
+	}
+	return []string{"the owner to be resumed: " + w.record.OwnerProblem}
 }
 
 // expansionReason returns the change of a claim that the operation waits for.
