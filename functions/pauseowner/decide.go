@@ -162,7 +162,7 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 		// when an operator scales a set to zero, Drydock cannot keep the set's claims
 		return "", refuseClaimDeletion(in, planned, o, in.Set.Name)
 	case !o.Allowed && !o.heldWithoutDrydock(by):
-		return "", refuseOwner(in, planned, o, "%s", consentHint(in, o))
+		return "", refuseOwner(in, planned, o, "%s", consentHint(in))
 	}
 	return by, plan.Noop(api.OwnerConsents)
 }

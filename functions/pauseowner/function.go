@@ -8,7 +8,7 @@
 //	do    patch the StatefulSet: status, sleep; create and delete the record of a paused owner; patch the owner: pause it, restore its
 //	      previous settings
 //	out   owner.paused, owner.resumed
-//	never pauses a resource that does not allow it; never starts an operation that an owner would undo; never changes a pause by
+//	never pauses a resource whose namespace does not allow it; never starts an operation that an owner would undo; never changes a pause by
 //	a user or another process; never leaves an owner paused without a record of it
 package pauseowner
 

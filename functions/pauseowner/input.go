@@ -42,7 +42,7 @@ type Owner struct {
 	Row      owners.Row
 	Resource plan.Resource
 	Object   *unstructured.Unstructured // nil: the owner is gone
-	// Allowed is true if a user who may write the resource or its namespace allows Drydock to pause and stop it.
+	// Allowed is true if the namespace allows Drydock to pause and stop the resource.
 	Allowed bool
 	// Problem says why the owner cannot be paused.
 	Problem string

@@ -3,6 +3,7 @@ package pauseowner
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -139,23 +140,17 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 	return f.observeSiblings(ctx, in, controller)
 }
 
-// observeConsent determines which owners may be paused. It reads the namespace only if a resource itself does not allow it.
+// observeConsent reads whether the namespace allows pauses of its owners. Without the right to read the namespace, it does not.
 func (f *Function) observeConsent(ctx context.Context, in *Input) error {
-	unknown := false
-	for i := range in.Owners {
-		o := &in.Owners[i]
-		o.Allowed = o.Object != nil && o.Object.GetAnnotations()[api.AllowAnnotation] == api.AllowPause
-		unknown = unknown || o.Object != nil && !o.Allowed
-	}
-	if !unknown {
+	if !slices.ContainsFunc(in.Owners, func(o Owner) bool { return o.Object != nil }) {
 		return nil
 	}
-	allowsAll, err := f.client.PauseOwners(ctx, in.Set.Namespace)
+	allows, err := f.client.PauseOwners(ctx, in.Set.Namespace)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
 	for i := range in.Owners {
-		in.Owners[i].Allowed = in.Owners[i].Allowed || allowsAll
+		in.Owners[i].Allowed = allows && in.Owners[i].Object != nil
 	}
 	return nil
 }

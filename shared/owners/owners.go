@@ -2,7 +2,11 @@
 // settings to a custom resource, and the patches that restore the previous ones. It is pure; the functions read and write.
 package owners
 
-import "slices"
+import (
+	"slices"
+
+	"drydock.dev/shared/api"
+)
 
 // Place says whether a setting is an annotation, a label or a field.
 type Place string
@@ -136,6 +140,11 @@ func (r Registry) Find(group, kind string) (Row, bool) {
 // UnknownKindMessage returns the message that no row names the kind.
 func UnknownKindMessage(group, kind string) string {
 	return "Drydock does not know how to pause a " + kind + " of " + group
+}
+
+// ConsentCommand returns the command that lets Drydock pause the owners in the namespace.
+func ConsentCommand(namespace string) string {
+	return "kubectl label namespace " + namespace + " " + api.PauseOwnersLabel + "=" + api.AllowValue
 }
 
 // Operators returns the sorted names of the rows that are on, without duplicates.

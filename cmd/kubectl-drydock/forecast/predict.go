@@ -127,8 +127,8 @@ func (f *Forecast) owner() *Owner {
 	case !row.Supports(owners.ByPause):
 		o.How = "it can be stopped for a sleep, but not paused for a resize: pause-owner would refuse"
 	default:
-		o.Paused, o.How = true, fmt.Sprintf("by %s. This needs the annotation %s=%s on it, or the label %s=%s on its namespace", settings(row),
-			api.AllowAnnotation, api.AllowPause, api.PauseOwnersLabel, api.AllowValue)
+		o.Paused, o.How = true, fmt.Sprintf("by %s. This needs the label %s=%s on its namespace", settings(row), api.PauseOwnersLabel,
+			api.AllowValue)
 	}
 	return o
 }
