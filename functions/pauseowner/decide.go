@@ -36,6 +36,9 @@ func Decide(in Input) plan.Plan {
 	if resumed.Kind != plan.KindDo && in.refusedSleep(operations) != nil {
 		return judgeRefusal(in, operations.Sleep)
 	}
+	if resumed.Kind == plan.KindNoop && in.Controller != nil {
+		return mendMetadata(in)
+	}
 	return resumed
 }
 
@@ -151,6 +154,8 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 		return "", refuseOwner(in, planned, o, "%s", o.Problem)
 	case o.Object == nil:
 		return "", refuseOwner(in, planned, o, "it does not exist")
+	case isCopied(planned, o):
+		return "", failOperation(in, planned, api.RequestOnOwner, requestOnOwnerMessage(in, planned, o))
 	case o.Object.GetDeletionTimestamp() != nil:
 		return "", failOperation(in, planned, api.OwnerDeleting, ownerDeletedMessage(in, planned, o))
 	}
@@ -165,6 +170,13 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 		return "", refuseOwner(in, planned, o, "%s", consentHint(in))
 	}
 	return by, plan.Noop(api.OwnerConsents)
+}
+
+// isCopied reports whether the resize was requested on the owner, too. The operator copies the request to each StatefulSet that it creates
+// again with the old size, and the resize would begin again and again.
+func isCopied(planned operation.Record, o Owner) bool {
+	resize, ok := planned.(*api.Resize)
+	return ok && resize.Request != "" && o.Object.GetAnnotations()[api.ResizeAnnotation] == resize.Request
 }
 
 // heldWithoutDrydock reports whether the owner is paused or stopped by a user or another process. Drydock then writes nothing to it.

@@ -93,6 +93,13 @@ func ownerDeletedMessage(in Input, planned operation.Record, o Owner) string {
 		"%s", o.Ref.Kind, o.Ref.Name, in.Set.Name, retryHint(in, planned))
 }
 
+// requestOnOwnerMessage says that the request must not stand on the owner.
+func requestOnOwnerMessage(in Input, planned operation.Record, o Owner) string {
+	return fmt.Sprintf("the request is on %s %s, too, and would begin again with each StatefulSet that its operator creates. Remove it there: "+
+		"kubectl annotate -n %s %s %s %s-. On StatefulSet %s it stays. %s", o.Ref.Kind, o.Ref.Name, in.Set.Namespace, o.Resource,
+		o.Ref.Name, api.ResizeAnnotation, in.Set.Name, retryHint(in, planned))
+}
+
 // timeoutMessage says that the owner was not paused before the deadline.
 func timeoutMessage(in Input, planned operation.Record) string {
 	return fmt.Sprintf("the owner of StatefulSet %s was not paused within %s. Check the owner and the log of pause-owner. %s",

@@ -70,6 +70,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 		}
 		in.Rejected, in.Untried = f.tryHold(ctx, in, refused)
 	}
+	if found && len(in.Owners) == 0 {
+		return in, f.observeController(ctx, &in)
+	}
 	return in, nil
 }
 

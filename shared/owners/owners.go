@@ -70,6 +70,8 @@ type Row struct {
 	Stop []Setting
 	// Resume says when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts the set.
 	Resume ResumeMoment
+	// OptIn says on which object the label drydock.dev/managed lasts; empty means OptInSet.
+	OptIn OptIn
 	// PausedThroughController marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row
 	// has no settings.
 	PausedThroughController bool

@@ -23,6 +23,7 @@ type userRow struct {
 	Pause    []userSetting `json:"pause"`
 	Stop     []userSetting `json:"stop"`
 	Resume   ResumeMoment  `json:"resume"`
+	OptIn    OptIn         `json:"optIn"`
 	Up       bool          `json:"up"`
 	Source   string        `json:"source"`
 }
@@ -112,7 +113,7 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	if err := numbers.Unmarshal(text, &decoded); err != nil && !errors.As(err, &wrongType) {
 		found.add("row", err.Error())
 	}
-	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, PausedThroughController: decoded.Up,
+	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, OptIn: decoded.OptIn, PausedThroughController: decoded.Up,
 		Unverified: decoded.Unverified, Source: decoded.Source}
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))

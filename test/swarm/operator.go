@@ -39,7 +39,7 @@ var operatorClient = apiserver.Client{User: "system:serviceaccount:operators:ope
 func (w *World) addOperator(name string, way int, sets []string) {
 	op := &operator{way: way, key: in(ownerResources[min(way, stopsByPause)-1], name), sets: sets}
 	o := w.create(person, op.key.Resource, map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace,
-		"labels": map[string]any{"app": "own"}},
+		"annotations": map[string]any{"note": "own"}, "labels": map[string]any{"app": "own"}},
 		"spec": map[string]any{"replicas": operatorsCount, "other": "x"}})
 	op.wanted = writtenByUsers(o.DeepCopy())
 	w.operators = append(w.operators, op)
