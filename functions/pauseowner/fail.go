@@ -95,8 +95,8 @@ func ownerDeletedMessage(in Input, planned operation.Record, o Owner) string {
 
 // requestOnOwnerMessage says that the request must not stand on the owner.
 func requestOnOwnerMessage(in Input, planned operation.Record, o Owner) string {
-	return fmt.Sprintf("the request is on %s %s, too, and would begin again with each StatefulSet that its operator creates. Remove it there: "+
-		"kubectl annotate -n %s %s %s %s-. On StatefulSet %s it stays. %s", o.Ref.Kind, o.Ref.Name, in.Set.Namespace, o.Resource,
+	return fmt.Sprintf("the request is on %s %s, too, and would begin again with each StatefulSet that its operator creates. Remove it "+
+		"there: kubectl annotate -n %s %s %s %s-. On StatefulSet %s it stays. %s", o.Ref.Kind, o.Ref.Name, in.Set.Namespace, o.Resource,
 		o.Ref.Name, api.ResizeAnnotation, in.Set.Name, retryHint(in, planned))
 }
 

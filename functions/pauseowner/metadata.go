@@ -1,7 +1,6 @@
 package pauseowner
 
 import (
-	"context"
 	"fmt"
 
 	"drydock.dev/shared/api"
@@ -9,27 +8,8 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
-// observeController reads the controller of a set without operations, if the controller's operator may have changed the metadata of the
-// set: it removed the label, or copied the record of a pause.
-func (f *Function) observeController(ctx context.Context, in *Input) error {
-	controller := statefulset.Controller(in.Set)
-	if controller == nil || in.Set.DeletionTimestamp != nil || len(in.OwnerRecords) > 0 {
-		return nil
-	}
-	if f.registry.OptInAdvice(in.Set, nil) == "" && !hasCopy(in) || statefulset.Managed(in.Set) && !hasCopy(in) {
-		return nil
-	}
-	in.Controller = &Owner{Ref: *controller}
-	problem, err := f.readOwner(ctx, in.Set.Namespace, in.Controller)
-	in.Controller.Problem = problem
-	if !statefulset.Managed(in.Set) && (in.Controller.Object != nil || problem != "") { // without its resource, the set will go soon
-		in.OptInAdvice = f.registry.OptInAdvice(in.Set, in.Controller.Object)
-	}
-	return err
-}
-
 // hasCopy reports whether the set has the annotation with the record of a pause, which belongs on a custom resource.
-func hasCopy(in *Input) bool {
+func hasCopy(in Input) bool {
 	_, copied := in.Set.Annotations[api.OwnerPausedAnnotation]
 	return copied
 }
@@ -43,7 +23,7 @@ func mendMetadata(in Input) plan.Plan {
 		return plan.Do(api.OptInLost, plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.OptInLost,
 			UID: in.Set.UID, Message: fmt.Sprintf("StatefulSet %s has lost its label, so Drydock does not touch it any more: %s. If you "+
 				"removed the label yourself, do nothing", in.Set.Name, in.OptInAdvice)}))
-	case !statefulset.Managed(in.Set) || !hasCopy(&in):
+	case !statefulset.Managed(in.Set) || !hasCopy(in):
 		return plan.Noop(api.NotManaged)
 	case in.Controller.Problem != "":
 		return plan.Noop(api.OwnerStays) // as long as the resource has the record, its operator would copy it again

@@ -158,6 +158,25 @@ func (f *Function) observeConsent(ctx context.Context, in *Input) error {
 	return nil
 }
 
+// observeController reads the controller of a set without operations, if the controller's operator may have changed the metadata of the
+// set: it removed the label, or copied the record of a pause.
+func (f *Function) observeController(ctx context.Context, in *Input) error {
+	controller := statefulset.Controller(in.Set)
+	if controller == nil || in.Set.DeletionTimestamp != nil || len(in.OwnerRecords) > 0 {
+		return nil
+	}
+	if f.registry.OptInAdvice(in.Set, nil) == "" && !hasCopy(*in) || statefulset.Managed(in.Set) && !hasCopy(*in) {
+		return nil
+	}
+	in.Controller = &Owner{Ref: *controller}
+	problem, err := f.readOwner(ctx, in.Set.Namespace, in.Controller)
+	in.Controller.Problem = problem
+	if !statefulset.Managed(in.Set) && (in.Controller.Object != nil || problem != "") { // without its resource, the set will go soon
+		in.OptInAdvice = f.registry.OptInAdvice(in.Set, in.Controller.Object)
+	}
+	return err
+}
+
 // observeSiblings reads the other sets that the owner's stop scales to zero. These are the sets of the same controller, and the sets
 // whose controllers of the same kind have the same owner.
 func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *metav1.OwnerReference) error {

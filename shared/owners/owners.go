@@ -79,6 +79,8 @@ type Row struct {
 	Unverified bool
 	// Source says where the facts come from.
 	Source string
+	// Ran is the version of the operator that has run with Drydock and does what the row says; empty: only Source says so.
+	Ran string
 }
 
 // HasKind reports whether the row names the kind.
@@ -139,9 +141,9 @@ func (r Registry) Find(group, kind string) (Row, bool) {
 	return r[i], true
 }
 
-// UnknownKindMessage returns the message that no row names the kind.
+// UnknownKindMessage returns the message that no row names the kind, with the remedy.
 func UnknownKindMessage(group, kind string) string {
-	return "Drydock does not know how to pause a " + kind + " of " + group
+	return "Drydock does not know how to pause a " + kind + " of " + group + ". Add a row for it to DRYDOCK_OWNERS (docs/owners.md)"
 }
 
 // ConsentCommand returns the command that lets Drydock pause the owners in the namespace.

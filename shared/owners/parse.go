@@ -32,7 +32,8 @@ type userRow struct {
 type builtInRow struct {
 	userRow
 	// Unverified switches the row off. YAML reads the word off as false, also as a name.
-	Unverified bool `json:"unverified"`
+	Unverified bool   `json:"unverified"`
+	Ran        string `json:"ran"`
 }
 
 type userKind struct {
@@ -113,8 +114,9 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	if err := numbers.Unmarshal(text, &decoded); err != nil && !errors.As(err, &wrongType) {
 		found.add("row", err.Error())
 	}
-	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, OptIn: decoded.OptIn, PausedThroughController: decoded.Up,
+	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, PausedThroughController: decoded.Up,
 		Unverified: decoded.Unverified, Source: decoded.Source}
+	row.OptIn, row.Ran = decoded.OptIn, decoded.Ran
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))
 	}

@@ -29,11 +29,12 @@ func TestCommandsSayWhereTheLabelLasts(t *testing.T) {
 		warned   bool
 		err      string
 	}{
-		"the set has the label, the resource not":    {[]build.Option{controlled}, resource(nil), true, ""},
-		"both have the label":                        {[]build.Option{controlled}, resource(map[string]any{api.ManagedLabel: "true"}), false, ""},
-		"the resource cannot be read":                {[]build.Option{controlled}, nil, false, ""},
-		"the set has lost the label":                 {[]build.Option{controlled, optedOut}, resource(nil), false, "Opt in with: " + command},
-		"a set without an operator has not opted in": {[]build.Option{optedOut}, nil, false, "kubectl label -n shop sts web drydock.dev/managed=true"},
+		"the set has the label, the resource not": {[]build.Option{controlled}, resource(nil), true, ""},
+		"both have the label":                     {[]build.Option{controlled}, resource(map[string]any{api.ManagedLabel: "true"}), false, ""},
+		"the resource cannot be read":             {[]build.Option{controlled}, nil, false, ""},
+		"the set has lost the label":              {[]build.Option{controlled, optedOut}, resource(nil), false, "Opt in with: " + command},
+		"a set without an operator has not opted in": {[]build.Option{optedOut}, nil, false,
+			"Opt in with: kubectl label -n shop sts web drydock.dev/managed=true"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, build.Set("web", row.set...))

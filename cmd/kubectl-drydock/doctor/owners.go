@@ -93,8 +93,8 @@ func owned(f Facts) []Finding {
 		}
 	}
 	for _, namespace := range forbidding {
-		findings = append(findings, Finding{subject, Problem, "namespace " + namespace + " does not allow Drydock to pause the operators of its sets",
-			owners.ConsentCommand(namespace)})
+		findings = append(findings, Finding{subject, Problem,
+			"namespace " + namespace + " does not allow Drydock to pause the operators of its sets", owners.ConsentCommand(namespace)})
 	}
 	for _, u := range f.Unlabelled {
 		findings = append(findings, Finding{subject, Problem, "the operator of StatefulSet " + u.Set + " removes the label " + api.ManagedLabel +
