@@ -123,6 +123,8 @@ func TestGrowthThatWouldStopMembersIsBlocked(t *testing.T) {
 		row{"an operator controls the set", webWith(rule, []build.Option{build.ControlledBy("Database", "db")}, withFree("data-web-1", 1))},
 		row{"an operator controls the set, and the owner policy is ignore", webWith(rule, []build.Option{build.ControlledBy("Database", "db"),
 			build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))}, withFree("data-web-1", 1))},
+		row{"an operator controls the set, and Drydock may change its resource", webWith(rule, []build.Option{build.ControlledBy("Database",
+			"db"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate))}, withFree("data-web-1", 1))},
 	)
 }
 

@@ -217,10 +217,10 @@ func (in Input) withoutObstacle(needs []need) (possible []need, warnings []api.G
 // obstacle returns why the template's claims cannot grow without stopping a member; "" if they can. A resize changes every claim of the
 // template with a volume, including claims that no member uses at present.
 func (in Input) obstacle(n need) string {
-	if owner := statefulset.Controller(in.Set); owner != nil &&
-		api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) != api.OwnerIgnore {
-		return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes. Raise the size there, or set the annotation %s=%s",
-			owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore)
+	policy := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])
+	if owner := statefulset.Controller(in.Set); owner != nil && policy != api.OwnerIgnore && policy != api.OwnerUpdate {
+		return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes. Raise the size there, or let Drydock do it with the "+
+			"annotation %s=%s", owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)
 	}
 	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
 	case "", api.MethodAuto, api.MethodExpand:

@@ -19,8 +19,10 @@ func (in Input) alreadyHeld(planned operation.Record, o Owner) bool {
 	return p.Kind == plan.KindNoop && o.Row.Held(by, o.Object)
 }
 
-// chooseMeans returns how the owner is kept from undoing the operation. For a sleep, the operator's own stop comes first. Because it
-// stops all of the operator's sets, all of them must be about to sleep. A paused operator would not obey a stop.
+// chooseMeans returns how the owner is kept from undoing the operation. For a sleep, the operator's own stop comes first, unless it is only
+// a count of zero and the operator can be paused: such an operator has no order of its own, and derives pod templates from the count, so
+// that members which start without it do not know each other. Because a stop concerns all of the operator's sets, all of them must be about
+// to sleep. A paused operator would not obey a stop.
 func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, plan.Plan) {
 	canPause, canStop := o.Row.Supports(owners.ByPause), o.Row.Supports(owners.ByStop)
 	ready := plan.Noop(api.OwnerConsents)
@@ -29,7 +31,7 @@ func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, pla
 		return owners.ByStop, ready
 	case !isSleep(planned) && !canPause:
 		return "", refuseOwner(in, planned, o, "its operator can stop its sets for a sleep, but cannot be paused for another operation")
-	case !isSleep(planned) || !canStop || canPause && o.Row.Held(owners.ByPause, o.Object):
+	case !isSleep(planned) || !canStop || canPause && (o.Row.StopsByCount() || o.Row.Held(owners.ByPause, o.Object)):
 		return owners.ByPause, ready
 	}
 	sibling, wakes := awakeSibling(in.Set, in.Siblings)

@@ -13,8 +13,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// rabbit is a RabbitmqCluster. Its operator removes labels from its StatefulSets, and copies its labels and annotations to them.
-func rabbit(labels, annotations map[string]string) *unstructured.Unstructured {
+// unpausedRabbit is a RabbitmqCluster. Its operator removes labels from its StatefulSets, and copies its labels and annotations to them.
+func unpausedRabbit(labels, annotations map[string]string) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
 	object.SetAPIVersion("rabbitmq.com/v1beta1")
 	object.SetKind("RabbitmqCluster")
@@ -38,31 +38,31 @@ func TestMetadataOfSetIsMended(t *testing.T) {
 		return observeSet(t, build.Lists{"statefulsets": objectList{set}, "rabbitmqclusters": objectList{resource},
 			"prometheuses": objectList{resource}})
 	}
-	prometheus := rabbit(nil, nil)
+	prometheus := unpausedRabbit(nil, nil)
 	prometheus.SetAPIVersion("monitoring.coreos.com/v1")
 	prometheus.SetKind("Prometheus")
-	gone := rabbit(nil, nil)
+	gone := unpausedRabbit(nil, nil)
 	gone.SetUID("uid-of-a-former-one")
 	another := build.Edit(func(s *appsv1.StatefulSet) { s.OwnerReferences[0].UID = "uid-mq" })
 	sleeping := build.WithSleep(build.Sleep(api.Asleep))
 	check(t, map[string]Input{
-		"the label is lost":                                     observed(rabbit(nil, nil), optedOut),
-		"the label is lost, and the resource has it":            observed(rabbit(optedIn, nil), optedOut),
+		"the label is lost":                                     observed(unpausedRabbit(nil, nil), optedOut),
+		"the label is lost, and the resource has it":            observed(unpausedRabbit(optedIn, nil), optedOut),
 		"the label is lost, and the resource is gone":           observed(gone, optedOut, another),
 		"the label is lost, and the operator keeps labels":      observed(prometheus, optedOut),
-		"the set is labelled, and the resource is not":          observed(rabbit(nil, nil)),
-		"the record of a pause was copied":                      observed(rabbit(nil, nil), copied),
-		"it was copied, and the resource still has it":          observed(rabbit(nil, paused), copied),
+		"the set is labelled, and the resource is not":          observed(unpausedRabbit(nil, nil)),
+		"the record of a pause was copied":                      observed(unpausedRabbit(nil, nil), copied),
+		"it was copied, and the resource still has it":          observed(unpausedRabbit(nil, paused), copied),
 		"it was copied, and the resource is gone":               observed(gone, copied, another),
-		"it was copied to a set that has opted out":             observed(rabbit(optedIn, nil), copied, optedOut),
+		"it was copied to a set that has opted out":             observed(unpausedRabbit(optedIn, nil), copied, optedOut),
 		"it was copied to a set of an operator that keeps them": observed(prometheus, copied),
-		"it was copied, and the set sleeps":                     observed(rabbit(nil, nil), copied, sleeping),
+		"it was copied, and the set sleeps":                     observed(unpausedRabbit(nil, nil), copied, sleeping),
 	})
 }
 
 // TestUnreadableControllerKeepsCopy: as long as the resource may have the record, its operator would copy it again.
 func TestUnreadableControllerKeepsCopy(t *testing.T) {
-	in := Input{Observed: build.World(build.Set("web", controlledBy(rabbit(nil, nil)), build.Annotation(api.OwnerPausedAnnotation, "{}"))),
+	in := Input{Observed: build.World(build.Set("web", controlledBy(unpausedRabbit(nil, nil)), build.Annotation(api.OwnerPausedAnnotation, "{}"))),
 		Controller: &Owner{Problem: "it is forbidden"}}
 	if p := Decide(in); p.Kind == plan.KindDo {
 		t.Error(p)
@@ -91,7 +91,7 @@ func TestRequestOnOwnerBeginsNothing(t *testing.T) {
 // TestOwnerConcerned: which changes of a set without operations concern pause-owner.
 func TestOwnerConcerned(t *testing.T) {
 	copied := build.Annotation(api.OwnerPausedAnnotation, "{}")
-	owned := controlledBy(rabbit(nil, nil))
+	owned := controlledBy(unpausedRabbit(nil, nil))
 	deleting := build.Edit(func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: build.Now} })
 	for name, row := range map[string]struct {
 		set  *appsv1.StatefulSet

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
@@ -129,7 +130,7 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 		}
 		in.Owners = append(in.Owners, *owner)
 	}
-	scalers, err := f.findScalers(ctx, in.Set)
+	scalers, err := f.findScalers(ctx, in.Set, isSleep(planned))
 	if err != nil {
 		return err
 	}
@@ -210,23 +211,33 @@ func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *m
 
 // findScalers returns the resources that would give the set replicas by themselves. A HorizontalPodAutoscaler does nothing while its
 // target is at zero, unless its own minimum is zero (kubernetes pkg/controller/podautoscaler/horizontal.go, reconcileAutoscaler). The
-// resource that created the autoscaler, such as KEDA's, may do more.
-func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet) ([]Owner, error) {
-	var found []Owner
-	var targeting []*autoscalingv2.HorizontalPodAutoscaler
+// resource that created the autoscaler, such as KEDA's, may do more. Of a Scaler that scales the set, it would change the count while the
+// set sleeps, so that the set wakes with another one; through is true if that matters.
+func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet, through bool) ([]Owner, error) {
+	var direct, indirect []*autoscalingv2.HorizontalPodAutoscaler
 	err := kube.Pages(ctx, f.client, plan.Autoscalers, set.Namespace, "", &autoscalingv2.HorizontalPodAutoscalerList{},
 		func(l *autoscalingv2.HorizontalPodAutoscalerList) {
 			for i := range l.Items {
-				if isSet(l.Items[i].Spec.ScaleTargetRef, set.Name) {
-					targeting = append(targeting, &l.Items[i])
+				target, controller := l.Items[i].Spec.ScaleTargetRef, metav1.GetControllerOf(&l.Items[i])
+				switch {
+				case isSet(target, set.Name):
+					direct = append(direct, &l.Items[i])
+				case !through || !isScaler(target.APIVersion, target.Kind) || controller == nil:
+				case !isScaler(controller.APIVersion, controller.Kind): // scale deletes the autoscaler that it has created for the Scaler
+					indirect = append(indirect, &l.Items[i])
 				}
 			}
 		})
 	if err != nil {
 		return nil, err
 	}
-	for _, scaler := range targeting {
-		if controller := metav1.GetControllerOf(scaler); controller != nil {
+	indirect, err = f.ofScalersOf(ctx, set, indirect)
+	if err != nil {
+		return nil, err
+	}
+	var found []Owner
+	for _, autoscaler := range slices.Concat(direct, indirect) {
+		if controller := metav1.GetControllerOf(autoscaler); controller != nil {
 			owner, err := f.findOwner(ctx, set.Namespace, *controller)
 			if err != nil {
 				return nil, err
@@ -234,18 +245,39 @@ func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet) ([]
 			found = append(found, *owner)
 			continue
 		}
-		if scaler.Spec.MinReplicas != nil && *scaler.Spec.MinReplicas == 0 {
-			found = append(found, Owner{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: scaler.Name},
+		if minimum := autoscaler.Spec.MinReplicas; minimum != nil && *minimum == 0 {
+			found = append(found, Owner{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: autoscaler.Name},
 				Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"})
 		}
 	}
 	return found, nil
 }
 
+// ofScalersOf returns the autoscalers whose Scaler scales the set.
+func (f *Function) ofScalersOf(ctx context.Context, set *appsv1.StatefulSet, all []*autoscalingv2.HorizontalPodAutoscaler) (
+	[]*autoscalingv2.HorizontalPodAutoscaler, error) {
+	if len(all) == 0 {
+		return nil, nil
+	}
+	ofSet := map[string]bool{}
+	err := kube.Pages(ctx, f.client, plan.Scalers, set.Namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			ofSet[l.Items[i].Name] = l.Items[i].Spec.Target == set.Name
+		}
+	})
+	return slices.DeleteFunc(all, func(h *autoscalingv2.HorizontalPodAutoscaler) bool { return !ofSet[h.Spec.ScaleTargetRef.Name] }), err
+}
+
 // isSet reports whether an autoscaler's target is the StatefulSet. Other API groups have a kind StatefulSet, too, such as OpenKruise's.
 func isSet(target autoscalingv2.CrossVersionObjectReference, name string) bool {
 	group, err := schema.ParseGroupVersion(target.APIVersion)
 	return err == nil && group.Group == appsv1.GroupName && target.Kind == "StatefulSet" && target.Name == name
+}
+
+// isScaler reports whether the kind is Drydock's Scaler.
+func isScaler(apiVersion, kind string) bool {
+	group, err := schema.ParseGroupVersion(apiVersion)
+	return err == nil && group.Group == v1alpha1.GroupVersion.Group && kind == "Scaler"
 }
 
 // maxOwners bounds the walk from a StatefulSet up to the resource that users write.

@@ -71,6 +71,9 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet"), ""
 		}
 	}
+	if p, problem := in.awaitAgreement(record, current); p.Kind == plan.KindDo || problem != "" {
+		return p, problem
+	}
 	if problem := in.stuckProblem(record); problem != "" {
 		return plan.Noop(api.OwnerStays), problem
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
@@ -527,6 +528,9 @@ func hpaFor(target string, minimum *int32, options ...build.Option) *autoscaling
 	hpa := &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: "hpa", UID: "uid-hpa"}}
 	kind, name, _ := strings.Cut(target, "/")
 	hpa.Spec.ScaleTargetRef = autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1", Kind: kind, Name: name}
+	if kind == "Scaler" {
+		hpa.Spec.ScaleTargetRef.APIVersion = v1alpha1.GroupVersion.String()
+	}
 	hpa.Spec.MinReplicas = minimum
 	return build.With(hpa, options...)
 }
@@ -541,6 +545,14 @@ func TestScalersOfSet(t *testing.T) {
 	unknown.SetAPIVersion("example.com/v1")
 	unknown.SetKind("Scaler")
 	unknown.SetName("main")
+	scaler := func(name, target string) metav1.Object {
+		return &v1alpha1.Scaler{ObjectMeta: metav1.ObjectMeta{Namespace: build.Namespace, Name: name},
+			Spec: v1alpha1.ScalerSpec{Target: target}}
+	}
+	own := &unstructured.Unstructured{Object: map[string]any{}}
+	own.SetAPIVersion(v1alpha1.GroupVersion.String())
+	own.SetKind("Scaler")
+	own.SetName("pilot")
 	file := golden.Open(t)
 	scalers := map[string]*autoscalingv2.HorizontalPodAutoscaler{
 		"an autoscaler with the default minimum": hpaFor("StatefulSet/web", nil),
@@ -551,11 +563,16 @@ func TestScalersOfSet(t *testing.T) {
 		"KEDA has created it":                    hpaFor("StatefulSet/web", nil, controlledBy(object)),
 		"an unknown resource has created it":     hpaFor("StatefulSet/web", nil, controlledBy(unknown)),
 		"KEDA has created one for another set":   hpaFor("StatefulSet/api", nil, controlledBy(object)),
+		"KEDA scales the set's Scaler":           hpaFor("Scaler/pilot", nil, controlledBy(object)),
+		"KEDA scales another set's Scaler":       hpaFor("Scaler/other", nil, controlledBy(object)),
+		"a user's autoscaler of the Scaler":      hpaFor("Scaler/pilot", nil),
+		"Drydock's autoscaler of the Scaler":     hpaFor("Scaler/pilot", nil, controlledBy(own)),
 	}
 	for _, name := range slices.Sorted(maps.Keys(scalers)) {
 		t.Run(name, func(t *testing.T) {
 			in := observeSet(t, build.Lists{"statefulsets": objectList{build.Set("web", planned)},
-				"horizontalpodautoscalers": objectList{scalers[name]}, "scaledobjects": objectList{object}})
+				"horizontalpodautoscalers": objectList{scalers[name]}, "scaledobjects": objectList{object},
+				"scalers": objectList{scaler("pilot", "web"), scaler("other", "api")}})
 			text := "no scaler"
 			for _, o := range in.Owners {
 				text = o.Ref.Kind + " " + o.Ref.Name + ": " + cmp.Or(o.Problem, "paused")
@@ -647,5 +664,24 @@ func TestObservedRecordsResumeOwner(t *testing.T) {
 		in := observeSet(t, build.Lists{"statefulsets": objectList{build.Set("web", build.WithSleep(row.sleep))},
 			"mariadbs": objectList{mysql.Object}, "controllerrevisions": objectList{record.Revision}})
 		file.Entry(t, row.situation, Decide(in).String())
+	}
+}
+
+// TestPauseIsPreferredToACountOfZero: an operator whose stop is only a count of zero makes other pod templates for zero members. An operator
+// with a stop of its own stops its software in its own order.
+func TestPauseIsPreferredToACountOfZero(t *testing.T) {
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+	for name, row := range map[string]struct {
+		owner Owner
+		want  owners.Means
+	}{
+		"a count of zero, and a pause": {rabbit(t, ""), owners.ByPause},
+		"a stop of its own":            {ownerWithBoth(t), owners.ByStop},
+		"a count of zero alone":        {owner(t, "infinispan.org/v1", "Infinispan", map[string]any{"replicas": int64(3)}), owners.ByStop},
+	} {
+		in := sleepAsking(planned, []Owner{row.owner})
+		if by, p := chooseMeans(in, planned, row.owner); by != row.want || p.Kind != plan.KindNoop {
+			t.Errorf("%s: %s, %s, want %s", name, by, p, row.want)
+		}
 	}
 }

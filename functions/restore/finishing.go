@@ -2,11 +2,13 @@ package restore
 
 import (
 	"fmt"
+	"strings"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 )
 
 // handleFinishing removes the objects of the operation and ends it.
@@ -15,9 +17,32 @@ func handleFinishing(in Input, record *api.Resize) plan.Plan {
 	if remark == "" && p.Kind != "" {
 		return p
 	}
+	if grown := grownByOthers(in, record); len(grown) > 0 {
+		next := operation.ConcludeResize(record, api.Failed, in.Now)
+		next.Reason = api.ClaimsGrown
+		next.Message = fmt.Sprintf("the data is on the new volumes, but another client has made %s larger again than requested, as an operator "+
+			"does whose resource has another size. Change the size there, then %s%s", strings.Join(grown, ", "),
+			operation.HowToRetry(in.Namespace, record), remark)
+		return conclude(in, next, events.OperationFailed)
+	}
 	next := operation.ConcludeResize(record, api.Succeeded, in.Now)
 	next.Reason, next.Message = api.ResizeCompleted, operation.Summary(record, in.Settings.Retention)+remark
 	return conclude(in, next, events.RestoreCompleted)
+}
+
+// grownByOthers returns the claims that request more now than the operation gave them, because another client has made them larger since.
+func grownByOthers(in Input, record *api.Resize) []string {
+	var grown []string
+	for _, m := range record.Moves() {
+		claim := in.Claim(m.Claim)
+		if claim == nil || !record.Copies() {
+			continue
+		}
+		if size := statefulset.Requested(claim); size.Cmp(m.To) > 0 {
+			grown = append(grown, fmt.Sprintf("claim %s (%s instead of %s)", m.Claim, &size, &m.To))
+		}
+	}
+	return grown
 }
 
 // concludeRevert cleans up and ends the operation.

@@ -90,8 +90,9 @@ const (
 	// their old ones. It is removed when the operation has ended.
 	AbortAnnotation = Prefix + "abort"
 
-	// OwnerPolicyAnnotation on a StatefulSet says what happens to the operator that controls it: "pause" (the default) pauses it and
-	// refuses a set whose operator cannot be paused, "ignore" works as if there were none.
+	// OwnerPolicyAnnotation on a StatefulSet says what happens to the operator that controls it: "pause" (the default) pauses it, after a
+	// resize until its resource says what the claims have, and refuses a set whose operator cannot be paused. "update" also writes the new
+	// size and class into the resource. "ignore" works as if there were no operator, and ends the wait for the resource.
 	OwnerPolicyAnnotation = Prefix + "owner-policy"
 
 	// PausedAnnotation on a StatefulSet puts the set to sleep while it is "true".
@@ -306,8 +307,11 @@ const AllowValue = "allow"
 type OwnerPolicy string
 
 const (
-	// OwnerPause refuses to work on a set whose owner cannot be paused. It is the default.
+	// OwnerPause refuses to work on a set whose owner cannot be paused. After a resize, the pause lasts until the owner says what the claims
+	// have. It is the default.
 	OwnerPause OwnerPolicy = "pause"
+	// OwnerUpdate is OwnerPause, and Drydock writes the new size and class into the owner.
+	OwnerUpdate OwnerPolicy = "update"
 	// OwnerIgnore works on the set as if it had no owner.
 	OwnerIgnore OwnerPolicy = "ignore"
 )

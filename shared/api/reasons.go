@@ -53,8 +53,10 @@ const (
 	OwnerResumed Reason = "OwnerResumed"
 	// OptInLost: The StatefulSet has lost its opt-in label, which its operator removes. The label belongs on the custom resource.
 	OptInLost Reason = "OptInLost"
-	// OwnerStays: The pause of the owner has not ended. The message says why Drydock cannot end it. Without a message, an operation still
-	// needs the pause.
+	// OwnerUpdated: The owner of the StatefulSet got the size and class of the claims after a resize.
+	OwnerUpdated Reason = "OwnerUpdated"
+	// OwnerStays: The pause of the owner has not ended. The message says why Drydock does not end it: it cannot, or the owner says another
+	// size than the claims after a resize. Without a message, an operation still needs the pause.
 	OwnerStays Reason = "OwnerStays"
 	// ExpansionRunning: Volumes are growing in place.
 	ExpansionRunning Reason = "ExpansionRunning"
@@ -285,6 +287,8 @@ const (
 	// ClaimBusy: A claim is in use, is being deleted, or is changing its VolumeAttributesClass. Or the storage still grows its volume to a
 	// larger size than the requested one.
 	ClaimBusy Reason = "ClaimBusy"
+	// ClaimsGrown: Another client has made claims larger again after they got smaller volumes.
+	ClaimsGrown Reason = "ClaimsGrown"
 	// ForeignFinalizer: Another controller's finalizer would keep a claim or the StatefulSet from being replaced.
 	ForeignFinalizer Reason = "ForeignFinalizer"
 	// TopologyConflict: No node can reach all volumes that a member needs, or the pods do not run where the volumes are.

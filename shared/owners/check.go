@@ -49,7 +49,7 @@ func (r Row) mistakes() mistakes {
 	if !slices.Contains([]OptIn{"", OptInSet, OptInResource, OptInCreation}, r.OptIn) {
 		found.add("optIn", fmt.Sprintf("%.63q is unknown; write %s, %s or %s", r.OptIn, OptInSet, OptInResource, OptInCreation))
 	}
-	return slices.Concat(found, settingMistakes(ByPause, r.Pause), settingMistakes(ByStop, r.Stop))
+	return slices.Concat(found, settingMistakes(ByPause, r.Pause), settingMistakes(ByStop, r.Stop), r.storageMistakes())
 }
 
 // settingMistakes returns the mistakes in the settings of the means.
@@ -127,15 +127,21 @@ func (s Setting) mistakes() mistakes {
 	case Annotation, Label:
 		found.add(string(s.In), keyMistakes(s.Key)...)
 	case Field:
-		if parsePath(s.Key) == nil || withAllItems(s.Key) != s.Key {
-			found.add("field", fmt.Sprintf("%q is not a path below spec, such as spec.paused or spec.parts[*].paused", s.Key))
-		}
+		found.add("field", pathMistakes(s.Key)...)
 		if s.Presence {
 			found.add("presence", "applies only to annotations and labels")
 		}
 	}
 	found.add("value", s.valueMistakes()...)
 	return found
+}
+
+// pathMistakes returns the mistakes in the path of a field.
+func pathMistakes(path string) []string {
+	if parsePath(path) == nil || withAllItems(path) != path {
+		return []string{fmt.Sprintf("%q is not a path below spec, such as spec.paused or spec.parts[*].paused", path)}
+	}
+	return nil
 }
 
 // keyMistakes returns the mistakes in the key of an annotation or label.

@@ -58,7 +58,7 @@ func TestDocsExampleIsValid(t *testing.T) {
 }
 
 // line is a line of the table in the docs.
-type line struct{ operator, kinds, pause, stop, label, confirmed string }
+type line struct{ operator, kinds, pause, stop, size, label, confirmed string }
 
 // markdown renders the table for the docs. Rows of an operator that differ only in their kinds share a line.
 func markdown(registry Registry) string {
@@ -76,9 +76,9 @@ func markdown(registry Registry) string {
 		lines = append(lines, next)
 	}
 	var b strings.Builder
-	b.WriteString("| operator | kinds | pause | stop | label goes on | confirmed by |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| operator | kinds | pause | stop | size of the claims | label goes on | confirmed by |\n|---|---|---|---|---|---|---|\n")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.pause, l.stop, l.label, l.confirmed)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.pause, l.stop, l.size, l.label, l.confirmed)
 	}
 	return b.String()
 }
@@ -89,7 +89,7 @@ func lineOf(row Row) line {
 		names = append(names, k.Name)
 	}
 	l := line{operator: row.Operator, kinds: fmt.Sprintf("%s (`%s`)", strings.Join(names, ", "), row.Group), pause: cell(row.Pause),
-		stop: cell(row.Stop), confirmed: "its source"}
+		stop: cell(row.Stop), size: sizes(row.Storage), confirmed: "its source"}
 	switch {
 	case row.PausedThroughController:
 		l.pause = "by its owner"
@@ -113,6 +113,19 @@ func lineOf(row Row) line {
 	return l
 }
 
+// sizes renders where a resource has the sizes of its claims.
+func sizes(storage []Storage) string {
+	var texts []string
+	for _, s := range storage {
+		text := "`" + s.Size + "`"
+		if s.Template != "" {
+			text += " of template " + s.Template
+		}
+		texts = append(texts, text)
+	}
+	return joined(texts)
+}
+
 // cell renders the settings that pause or stop.
 func cell(settings []Setting) string {
 	var texts []string
@@ -129,6 +142,11 @@ func cell(settings []Setting) string {
 		}
 		texts = append(texts, text)
 	}
+	return joined(texts)
+}
+
+// joined returns the texts of a cell.
+func joined(texts []string) string {
 	if len(texts) == 0 {
 		return "–"
 	}

@@ -77,6 +77,8 @@ type Row struct {
 	PausedThroughController bool
 	// Unverified marks a row that was not verified in the operator's source or documentation. A row of a user's ConfigMap can replace it.
 	Unverified bool
+	// Storage says where the resource has the sizes of its claims. Empty means that Drydock does not know.
+	Storage []Storage
 	// Source says where the facts come from.
 	Source string
 	// Ran is the version of the operator that has run with Drydock and does what the row says; empty: only Source says so.
@@ -100,6 +102,11 @@ func (r Row) Plural(kind string) string {
 
 // Supports reports whether the row has settings for the means.
 func (r Row) Supports(by Means) bool { return len(r.settings(by)) > 0 }
+
+// StopsByCount reports whether the row's stop is only a count of zero, and no order to the operator to stop its software.
+func (r Row) StopsByCount() bool {
+	return len(r.Stop) > 0 && !slices.ContainsFunc(r.Stop, func(s Setting) bool { return s.Value != int64(0) })
+}
 
 // settings returns the row's settings for the means.
 func (r Row) settings(by Means) []Setting {

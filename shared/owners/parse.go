@@ -25,6 +25,7 @@ type userRow struct {
 	Resume   ResumeMoment  `json:"resume"`
 	OptIn    OptIn         `json:"optIn"`
 	Up       bool          `json:"up"`
+	Storage  []userStorage `json:"storage"`
 	Source   string        `json:"source"`
 }
 
@@ -39,6 +40,12 @@ type builtInRow struct {
 type userKind struct {
 	Name   string `json:"name"`
 	Plural string `json:"plural"`
+}
+
+type userStorage struct {
+	Template string `json:"template"`
+	Size     string `json:"size"`
+	Class    string `json:"class"`
 }
 
 type userSetting struct {
@@ -119,6 +126,9 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	row.OptIn, row.Ran = decoded.OptIn, decoded.Ran
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))
+	}
+	for _, storage := range objectsOf(object["storage"], decoded.Storage) {
+		row.Storage = append(row.Storage, Storage(storage))
 	}
 	row.Pause = settingsOf(ByPause, objectsOf(object["pause"], decoded.Pause), &found)
 	row.Stop = settingsOf(ByStop, objectsOf(object["stop"], decoded.Stop), &found)

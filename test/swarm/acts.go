@@ -155,6 +155,13 @@ var users = map[string]weighted[func(w *World, set string, b int)]{
 	"approve":  {2, func(w *World, set string, _ int) { w.annotate(set, api.ApproveAnnotation, w.operationOf(set)) }},
 	"rollback": {3, func(w *World, set string, _ int) { w.rollback(set) }},
 	"withdraw": {2, func(w *World, set string, _ int) { w.annotate(set, api.ResizeAnnotation, nil) }},
+	"ownerpolicy": {3, func(w *World, set string, b int) {
+		policy := []any{string(api.OwnerUpdate), string(api.OwnerIgnore), nil}[b%3]
+		if op := w.operatorOf(set); op != nil && op.way == keepsSizes && b%3 == 0 {
+			op.updated = true
+		}
+		w.annotate(set, api.OwnerPolicyAnnotation, policy)
+	}},
 	"idleoff":  {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, nil) }},
 	"idleon":   {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, "30m") }},
 	"cleanoff": {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, nil) }},
@@ -184,14 +191,17 @@ var users = map[string]weighted[func(w *World, set string, b int)]{
 
 // others has the acts of users that need no StatefulSet.
 var others = map[string]weighted[func(w *World, set string, b int)]{
-	"create":       {5, func(w *World, set string, _ int) { w.recreate(set) }},
-	"restored":     {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
-	"scaler":       {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
-	"scalerpause":  {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
-	"mode":         {3, func(w *World, set string, b int) { w.setMode(set, b) }},
-	"hpagone":      {2, func(w *World, set string, _ int) { w.removeAutoscaler(set) }},
-	"scalergone":   {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
-	"owner":        {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
+	"create":      {5, func(w *World, set string, _ int) { w.recreate(set) }},
+	"restored":    {2, func(w *World, set string, _ int) { w.restoreBackup(set) }},
+	"scaler":      {6, func(w *World, set string, b int) { w.scaleScaler(set, b%4) }},
+	"scalerpause": {3, func(w *World, set string, b int) { w.pauseScaler(set, b%2 == 0) }},
+	"mode":        {3, func(w *World, set string, b int) { w.setMode(set, b) }},
+	"hpagone":     {2, func(w *World, set string, _ int) { w.removeAutoscaler(set) }},
+	"scalergone":  {3, func(w *World, set string, _ int) { w.removeScaler(set) }},
+	"owner":       {5, func(w *World, set string, b int) { w.scaleOwner(w.chosenOperator(set), 1+b%3) }},
+	"ownersize": {4, func(w *World, set string, b int) {
+		w.resizeOwner(w.chosenOperator(set), []string{"1Gi", "2Gi", "3Gi"}[b%3])
+	}},
 	"ownerpause":   {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
 	"deletepod":    {2, func(w *World, _ string, b int) { w.removeOne("pods", b, nil) }},
 	"deletejob":    {1, func(w *World, _ string, b int) { w.removeOne("jobs", b, nil) }},

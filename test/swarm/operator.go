@@ -4,17 +4,22 @@ import (
 	"cmp"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"drydock.dev/test/swarm/apiserver"
 )
 
 // ownerResources are the custom resources of the operators that a world may have.
-var ownerResources = []string{"rabbitmqclusters", "opentelemetrycollectors", "perconaxtradbclusters"}
+var ownerResources = []string{"postgresclusters", "rabbitmqclusters", "perconaxtradbclusters"}
 
-// Ways of an operator.
+// Ways of an operator. Its resource has the count in spec.replicas.
 const (
 	noOperator     = iota
-	pauses         // spec.replicas is the count, a label pauses the operator
-	pausesByField  // the same with a field
+	pausesOrStops  // spec.paused pauses the operator, spec.shutdown stops all pods
+	keepsSizes     // a label pauses the operator; it undoes a resize that spec.persistence.storage does not have
 	stopsByPause   // spec.pause stops all pods
 	oneByOne       // the same, and the operator starts and stops one pod after the other
 	lastOperator   = oneByOne
@@ -24,13 +29,14 @@ const (
 
 // operator makes the sets of its custom resource as the resource says. It may act on a resource that it has read long ago.
 type operator struct {
-	way    int
-	key    apiserver.Key // of the custom resource
-	sets   []string
-	seen   *apiserver.Object
-	wanted map[string]any // spec, labels and annotations of the custom resource, as its user wrote them
-	paused bool           // by its user
-	held   int            // where in the log Drydock has last written the custom resource
+	way     int
+	key     apiserver.Key // of the custom resource
+	sets    []string
+	seen    *apiserver.Object
+	wanted  map[string]any // spec, labels and annotations of the custom resource, as its user wrote them
+	paused  bool           // by its user
+	updated bool           // its users have let Drydock change the size
+	held    int            // where in the log Drydock has last written the custom resource
 }
 
 var operatorClient = apiserver.Client{User: "system:serviceaccount:operators:operator", Manager: "operator"}
@@ -38,9 +44,13 @@ var operatorClient = apiserver.Client{User: "system:serviceaccount:operators:ope
 // addOperator creates a custom resource and its operator.
 func (w *World) addOperator(name string, way int, sets []string) {
 	op := &operator{way: way, key: in(ownerResources[min(way, stopsByPause)-1], name), sets: sets}
+	spec := map[string]any{"replicas": operatorsCount, "other": "x"}
+	if way == keepsSizes {
+		spec["persistence"] = map[string]any{"storage": "1Gi"}
+	}
 	o := w.create(person, op.key.Resource, map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace,
 		"annotations": map[string]any{"note": "own"}, "labels": map[string]any{"app": "own"}},
-		"spec": map[string]any{"replicas": operatorsCount, "other": "x"}})
+		"spec": spec})
 	op.wanted = writtenByUsers(o.DeepCopy())
 	w.operators = append(w.operators, op)
 }
@@ -79,25 +89,87 @@ func (w *World) reconcile(stale bool) {
 
 func (w *World) reconcileSet(op *operator, name string) {
 	count, set := numberOf(op.seen, "spec", "replicas"), w.set(name)
-	if paused, _ := op.seen.Object["spec"].(map[string]any)["pause"].(bool); paused {
+	if isOn(op.seen, "pause") || isOn(op.seen, "shutdown") {
 		count = 0
 	}
 	switch has := numberOf(set, "spec", "replicas"); {
 	case set == nil:
 		w.createSet(operatorClient, name, count)
-	case set.GetDeletionTimestamp() != nil || has == count:
+	case set.GetDeletionTimestamp() != nil:
+	case op.way == keepsSizes && w.undoResize(op, set):
+	case has == count:
 	case op.way == oneByOne && (numberOf(set, "status", "replicas") != has || numberOf(set, "status", "readyReplicas") != has):
 	default:
 		if op.way == oneByOne {
 			count = has + cmp.Compare(count, has)
 		}
 		w.tell("  the operator sets %s from %d to %d", name, has, count)
-		w.change(operatorClient, in("statefulsets", name), "", func(o *apiserver.Object) { put(o, int64(count), "spec", "replicas") })
+		w.change(operatorClient, in("statefulsets", name), "", func(o *apiserver.Object) {
+			put(o, int64(count), "spec", "replicas")
+			for key, value := range op.seen.GetAnnotations() { // as some operators do
+				put(o, value, "metadata", "annotations", key)
+			}
+		})
 	}
 }
 
-func isPaused(resource *apiserver.Object) bool {
-	return resource.GetLabels()[pauseLabel] == "true" || textOf(resource, "spec", "managementState") == "unmanaged"
+// undoResize lets the operator make claims larger that are smaller than its resource says, and create the set again if its template differs
+// from the resource: some operators keep the pods meanwhile. It reports whether the set is deleted for that.
+func (w *World) undoResize(op *operator, set *apiserver.Object) bool {
+	size := textOf(op.seen, "spec", "persistence", "storage")
+	for _, name := range claimsOfSet(set.GetName()) {
+		claim := w.server.Get(in("persistentvolumeclaims", name))
+		if claim == nil || textOf(claim, "spec", "storageClassName") != class {
+			continue
+		}
+		if has := resource.MustParse(textOf(claim, "spec", "resources", "requests", "storage")); has.Cmp(resource.MustParse(size)) < 0 {
+			w.tell("  the operator makes %s larger", name)
+			w.change(operatorClient, in("persistentvolumeclaims", name), "", func(o *apiserver.Object) {
+				put(o, size, "spec", "resources", "requests", "storage")
+			})
+		}
+	}
+	if sizeOfTemplate(set) == size {
+		return false
+	}
+	options := metav1.DeleteOptions{}
+	if w.Parallel {
+		orphan := metav1.DeletePropagationOrphan
+		options.PropagationPolicy = &orphan
+	}
+	w.tell("  the operator deletes set %s, because its template has %s", set.GetName(), sizeOfTemplate(set))
+	w.remove(operatorClient, in("statefulsets", set.GetName()), options)
+	return true
+}
+
+// sizeOfTemplate returns the size in the set's claim template.
+func sizeOfTemplate(set *apiserver.Object) string {
+	templates := apiserver.Decode[appsv1.StatefulSet](set).Spec.VolumeClaimTemplates
+	if len(templates) == 0 {
+		return ""
+	}
+	return templates[0].Spec.Resources.Requests.Storage().String()
+}
+
+// sizeIn returns the size for the claims of a new set: what its operator's resource says.
+func (w *World) sizeIn(set string) string {
+	if op := w.operatorOf(set); op != nil && op.way == keepsSizes {
+		if op.seen == nil {
+			op.seen = w.server.Get(op.key)
+		}
+		return textOf(op.seen, "spec", "persistence", "storage")
+	}
+	return "1Gi"
+}
+
+func isOn(o *apiserver.Object, field string) bool {
+	spec, _ := o.Object["spec"].(map[string]any)
+	on, _ := spec[field].(bool)
+	return on
+}
+
+func isPaused(o *apiserver.Object) bool {
+	return o.GetLabels()[pauseLabel] == "true" || isOn(o, "paused")
 }
 
 // chosenOperator returns the operator of the set, or else the first one. It is nil if the custom resource does not exist.
@@ -122,14 +194,33 @@ func (w *World) scaleOwner(op *operator, n int) {
 	}
 }
 
+// resizeOwner lets a user write the size of the claims into the custom resource.
+func (w *World) resizeOwner(op *operator, size string) {
+	if op == nil || op.way != keepsSizes {
+		return
+	}
+	if w.change(person, op.key, "", func(o *apiserver.Object) { put(o, size, "spec", "persistence", "storage") }) {
+		put(&apiserver.Object{Object: op.wanted}, size, "spec", "persistence", "storage")
+	}
+}
+
+// isAsWritten reports whether the custom resource is as its users wrote it. They may have let Drydock change the size.
+func (op *operator) isAsWritten(o *apiserver.Object) bool {
+	is, wanted := apiserver.Object{Object: writtenByUsers(o.DeepCopy())}, apiserver.Object{Object: op.wanted}
+	if op.updated {
+		put(&is, textOf(&wanted, "spec", "persistence", "storage"), "spec", "persistence", "storage")
+	}
+	return equality.Semantic.DeepEqual(is.Object, wanted.Object)
+}
+
 // pauseOperator pauses the operator by hand, or ends that.
 func (w *World) pauseOperator(op *operator, pause bool) {
 	if op == nil || op.way >= stopsByPause {
 		return
 	}
 	path, value := []string{"metadata", "labels", pauseLabel}, any("true")
-	if op.way == pausesByField {
-		path, value = []string{"spec", "managementState"}, "unmanaged"
+	if op.way == pausesOrStops {
+		path, value = []string{"spec", "paused"}, true
 	}
 	if !pause {
 		value = nil

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -159,9 +158,9 @@ func (w *World) finish() {
 		for _, set := range dying {
 			if w.set(set) == nil {
 				w.recreate(set)
-				w.keepAwake()
 			}
 		}
+		w.keepAwake() // also a set that its operator has created again
 		w.round(pauseAfter(n))
 		if why = w.unsettled(); n < 5 && why == "" {
 			why = "the end has not begun"
@@ -181,7 +180,8 @@ func (w *World) finish() {
 }
 
 // refusalsAreFewer: while a webhook refuses writes, a function does not try one again and again, or write something else each time. Each
-// tick looks at each set of a group, tries its write twice, and tries those of the other sets once.
+// tick looks at each set of a group, tries its write twice, and tries those of the other sets once. So does each step of a sleep that
+// begins meanwhile.
 func (w *World) refusalsAreFewer() {
 	if w.refused.resource == "" || w.problem != "" {
 		return
@@ -190,7 +190,7 @@ func (w *World) refusalsAreFewer() {
 	clear(w.tries)
 	w.rounds(10, time.Minute)
 	for _, try := range slices.Sorted(maps.Keys(w.tries)) {
-		if n := w.tries[try]; n > 10*(w.Sets+1)+5 {
+		if n := w.tries[try]; n > 10*(w.Sets+1)+20 {
 			w.violate("while writes to %s are refused, a function writes %d times in ten minutes: %s", w.refused.resource, n, try)
 		}
 	}
@@ -199,12 +199,18 @@ func (w *World) refusalsAreFewer() {
 // keepAwake lets the users want all sets awake. An operator may have created a set since they last did.
 func (w *World) keepAwake() {
 	for _, set := range w.names() {
+		if w.annotation(set, api.AwakeUntilAnnotation) == w.lastWindow() && w.set(set).GetLabels()[api.ManagedLabel] == "true" {
+			continue
+		}
 		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
 			put(o, "true", "metadata", "labels", api.ManagedLabel)
-			put(o, w.begin.Add(5000*time.Hour).UTC().Format(time.RFC3339), "metadata", "annotations", api.AwakeUntilAnnotation)
+			put(o, w.lastWindow(), "metadata", "annotations", api.AwakeUntilAnnotation)
 		})
 	}
 }
+
+// lastWindow is until when the sets are to be awake in the end.
+func (w *World) lastWindow() string { return w.begin.Add(5000 * time.Hour).UTC().Format(time.RFC3339) }
 
 // pauseAfter returns the pause after a round of the end. They grow, so that timeouts of a day end.
 func pauseAfter(round int) time.Duration {
@@ -354,7 +360,7 @@ func (w *World) nothingIsHidden() {
 	for _, op := range w.operators {
 		o := w.server.Get(op.key)
 		judged := o != nil && !op.paused && w.refused.resource != op.key.Resource
-		if judged && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) && !slices.ContainsFunc(op.sets, w.seesCause) {
+		if judged && !op.isAsWritten(o) && !slices.ContainsFunc(op.sets, w.seesCause) {
 			w.violate("the owner is %v, its user wrote %v, and no set says why", writtenByUsers(o), op.wanted)
 		}
 	}
@@ -366,14 +372,15 @@ func (w *World) saysItIsHeld(op *operator) bool {
 	return o != nil && o.GetAnnotations()[api.OwnerPausedAnnotation] != ""
 }
 
-// seesCause reports whether the set has the pause annotation, a paused Scaler, or a record that has not succeeded.
+// seesCause reports whether the set has the pause annotation, a paused Scaler, or a record that has not succeeded or says why the owner
+// stays paused.
 func (w *World) seesCause(name string) bool {
 	set := w.set(name)
 	if set == nil || set.GetDeletionTimestamp() != nil || w.annotation(name, api.PausedAnnotation) == "true" || w.wishes.paused[name] {
 		return true
 	}
 	return slices.ContainsFunc(operation.Of(apiserver.Decode[appsv1.StatefulSet](set)).All(), func(r operation.Record) bool {
-		return r.Head().Phase != api.Succeeded
+		return r.Head().Phase != api.Succeeded || r.Head().OwnerProblem != ""
 	})
 }
 
@@ -385,7 +392,7 @@ func (w *World) unsettled() string {
 		}
 	}
 	for _, op := range w.operators {
-		if o := w.server.Get(op.key); o != nil && !equality.Semantic.DeepEqual(writtenByUsers(o), op.wanted) {
+		if o := w.server.Get(op.key); o != nil && !op.isAsWritten(o) {
 			return fmt.Sprintf("the owner is %v, and its user wrote %v", writtenByUsers(o), op.wanted)
 		}
 	}

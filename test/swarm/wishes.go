@@ -214,7 +214,7 @@ func (w *World) createSet(by apiserver.Client, name string, replicas int) {
 				"image": "registry.example/db:1", "volumeMounts": []any{map[string]any{"name": "data", "mountPath": "/data"}}}}}},
 		"volumeClaimTemplates": []any{map[string]any{"metadata": map[string]any{"name": "data"}, "spec": map[string]any{
 			"accessModes": []any{"ReadWriteOnce"}, "storageClassName": class,
-			"resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}}}})
+			"resources": map[string]any{"requests": map[string]any{"storage": w.sizeIn(name)}}}}}}})
 }
 
 func (w *World) createScaler(set string, replicas int) {

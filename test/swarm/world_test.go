@@ -222,7 +222,7 @@ func TestOraclesSeeLosses(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				shape := Shape{Sets: 1, Scaler: strings.Contains(name, "Scaler")}
 				if strings.Contains(name, "owner") {
-					shape.Owner = pauses
+					shape.Owner = keepsSizes
 				}
 				w := newWorld(shape, loadPolicies(t))
 				if row.do(w); !strings.HasPrefix(w.problem, row.ends) || row.ends == "" && w.problem != "" {

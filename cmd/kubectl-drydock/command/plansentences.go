@@ -40,6 +40,8 @@ func ownerWords(o *forecast.Owner) string {
 	switch {
 	case o == nil:
 		return "none"
+	case o.Paused && o.Then != "":
+		return fmt.Sprintf("%s %s (%s) is paused: %s. After the resize, %s", o.Kind, o.Name, o.APIVersion, o.How, o.Then)
 	case o.Paused:
 		return fmt.Sprintf("%s %s (%s) is paused: %s", o.Kind, o.Name, o.APIVersion, o.How)
 	}

@@ -25,7 +25,9 @@ import (
 type resizing struct {
 	planning
 	rolling, wait, yes bool
-	timeout            time.Duration
+	// updatesOwner is true if the user's rights are to write the new size into the custom resource that controls the set.
+	updatesOwner bool
+	timeout      time.Duration
 	// former is the operation that the set had when the request was written, or "".
 	former string
 }
@@ -38,18 +40,30 @@ func newResize(t *tool) *cobra.Command {
 		Long: "Show the plan of the resize, ask for your consent, and write the request into the annotation " + api.ResizeAnnotation + ".\n" +
 			"A resize that would be refused is not requested. With --wait the command shows the progress until the resize has ended.\n" +
 			"Unless the resize failed, it then prints what you have to change in the manifest of the StatefulSet.\n\n" +
+			"After a resize of a StatefulSet with an operator, the operator stays paused until its resource says the new size.\n" +
+			"--update-owner writes it there with your rights: after a resize with --wait, or, without a size, after the latest resize.\n\n" +
 			"The exit code is 0 if the resize was requested, and with --wait if it succeeded. It is 1 after an error, without your consent or\n" +
 			"if the resize did not succeed, and 3 if it still runs after --timeout.",
 		Example: "  kubectl drydock resize sts/web data=20Gi\n  kubectl drydock resize sts/web data=20Gi@fast --rolling --wait\n" +
-			"  kubectl drydock resize sts/web data=20Gi logs=5Gi --yes --wait --timeout 2h",
-		Args: cobra.MinimumNArgs(2),
+			"  kubectl drydock resize sts/web data=20Gi logs=5Gi --yes --wait --timeout 2h\n" +
+			"  kubectl drydock resize sts/web --update-owner",
+		Args: func(c *cobra.Command, args []string) error {
+			if o.updatesOwner {
+				return cobra.MinimumNArgs(1)(c, args)
+			}
+			return cobra.MinimumNArgs(2)(c, args)
+		},
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 {
+				return o.updateOwnerOf(c.Context(), args[0])
+			}
 			return o.run(c.Context(), args[0], strings.Join(args[1:], ","))
 		},
 	}
 	c.Flags().BoolVar(&o.rolling, "rolling", false, "stop one member at a time, and the next one when all others are ready")
 	c.Flags().StringVar(&o.overrides.Method, "method", "", "auto, expand, expand-offline or copy")
 	c.Flags().StringVar(&o.settings, "settings", defaultSettings, settingsUsage)
+	c.Flags().BoolVar(&o.updatesOwner, "update-owner", false, "write the new size into the custom resource that controls the StatefulSet")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "request the resize without a question")
 	c.Flags().BoolVar(&o.wait, "wait", false, "show the progress until the resize has ended")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 2h; 0 has no limit")
@@ -59,6 +73,9 @@ func newResize(t *tool) *cobra.Command {
 func (o *resizing) run(ctx context.Context, argument, request string) error {
 	if err := checkTimeout(o.timeout, o.wait); err != nil {
 		return err
+	}
+	if o.updatesOwner && !o.wait {
+		return errors.New("--update-owner changes the resource after the resize, so it needs --wait")
 	}
 	parsed, err := api.ParseRequest(request)
 	if err != nil {
@@ -113,7 +130,10 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	if o.wait {
 		outcome := resizeOutcome{request: request, former: o.former}
 		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout, outcome: outcome.hasEnded}
-		err = follower.follow(ctx, s)
+		if err = follower.follow(ctx, s); err == nil && o.updatesOwner {
+			o.yes = true // the plan says so
+			err = o.updateOwner(ctx, s)
+		}
 	} else {
 		fmt.Fprintln(o.Out, o.connection().in(fmt.Sprintf("Follow it with: kubectl drydock status -n %s sts/%s --watch", s.namespace, s.name)))
 	}

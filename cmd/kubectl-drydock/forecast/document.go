@@ -145,6 +145,8 @@ type Owner struct {
 	Paused bool `json:"paused"`
 	// How says how it would be paused, or why it would not.
 	How string `json:"how"`
+	// Then says what ends the pause after the resize. It is empty if the end of the resize does.
+	Then string `json:"then,omitempty"`
 }
 
 // Copy is the estimate of the bytes to copy: Measured, and at most Unmeasured more.

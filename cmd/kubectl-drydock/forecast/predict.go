@@ -136,8 +136,30 @@ func (f *Forecast) owner() *Owner {
 		if !f.in.Cluster.PauseOwners {
 			o.How += ". The namespace must allow it first: " + owners.ConsentCommand(f.in.Set.Namespace)
 		}
+		o.Then = f.afterwards(row, o)
 	}
 	return o
+}
+
+// afterwards says what ends the pause of an owner that names the size of the claims. It is empty if Drydock does not know where.
+func (f *Forecast) afterwards(row owners.Row, o *Owner) string {
+	if f.record == nil {
+		return ""
+	}
+	var fields []string
+	for _, t := range f.record.Templates {
+		for _, path := range row.SizePaths(t.Name) {
+			fields = append(fields, fmt.Sprintf("%s is %s", path, &t.Size))
+		}
+	}
+	switch {
+	case len(fields) == 0:
+		return ""
+	case api.OwnerPolicy(f.in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerUpdate:
+		return fmt.Sprintf("Drydock then changes it: %s (%s=%s)", strings.Join(fields, ", "), api.OwnerPolicyAnnotation, api.OwnerUpdate)
+	}
+	return fmt.Sprintf("the pause ends when %s in %s %s: kubectl drydock resize -n %s sts/%s --update-owner writes it, or %s=%s lets Drydock "+
+		"write it", strings.Join(fields, ", "), o.Kind, o.Name, f.in.Set.Namespace, f.in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)
 }
 
 // settings returns the settings that pause owners of the row.

@@ -1,0 +1,136 @@
+package owners
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
+)
+
+// Storage says where a resource has the size and the StorageClass of the claims that its operator asks for. An operator whose resource and
+// claims disagree undoes a resize, creates the StatefulSet again, or does nothing any more.
+type Storage struct {
+	// Template is the claim template that the fields are about. Empty means all of them.
+	Template string
+	// Size is the path of the size, such as "spec.persistence.storage". Of a list, [*] stands for the item that has the template's name, or
+	// whose name is the end of the StatefulSet's name after a dash.
+	Size string
+	// Class is the path of the StorageClass, or empty.
+	Class string
+}
+
+// Difference is a field of a resource that says something else than the claims of a StatefulSet.
+type Difference struct {
+	Path string
+	// Has is the field's value, or empty.
+	Has string
+	// Wants is what the claims have.
+	Wants string
+}
+
+func (d Difference) String() string {
+	if d.Has == "" {
+		return fmt.Sprintf("%s is missing, and the claims have %s", d.Path, d.Wants)
+	}
+	return fmt.Sprintf("%s is %s, and the claims have %s", d.Path, d.Has, d.Wants)
+}
+
+// Differences returns the fields of the object that disagree with the claims of the set, which have the targets. A field that the row does
+// not name, or a size that the object does not have, is no difference: only the operator knows what it stands for.
+func (r Row) Differences(object *unstructured.Unstructured, set string, targets []api.TemplateTarget) []Difference {
+	var found []Difference
+	for _, t := range targets {
+		for _, s := range r.storageOf(t.Name) {
+			for _, path := range itemsOf(object, s.Size, set, t.Name) {
+				has, _ := Setting{In: Field, Key: path}.valueOn(object).(string)
+				if size, err := resource.ParseQuantity(has); err == nil && size.Cmp(t.Size) != 0 {
+					found = append(found, Difference{path, has, t.Size.String()})
+				}
+			}
+			if t.Class == "" || s.Class == "" {
+				continue
+			}
+			for _, path := range itemsOf(object, s.Class, set, t.Name) {
+				if has, _ := (Setting{In: Field, Key: path}).valueOn(object).(string); has != t.Class {
+					found = append(found, Difference{path, has, t.Class})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// storageOf returns where the resource has the fields of the template: those of its name, or else those of all templates.
+func (r Row) storageOf(template string) []Storage {
+	for _, name := range []string{template, ""} {
+		var found []Storage
+		for _, s := range r.Storage {
+			if s.Template == name {
+				found = append(found, s)
+			}
+		}
+		if len(found) > 0 {
+			return found
+		}
+	}
+	return nil
+}
+
+// SizePaths returns the paths of the size of a template's claims in resources of the row, as people read them.
+func (r Row) SizePaths(template string) []string {
+	var paths []string
+	for _, s := range r.storageOf(template) {
+		paths = append(paths, s.Size)
+	}
+	return paths
+}
+
+// itemsOf returns the path with the names of the items that concern the template's claims in the set. None means that the object has no
+// such items.
+func itemsOf(object *unstructured.Unstructured, path, set, template string) []string {
+	all, err := expandItems(object.Object, "", parsePath(path))
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(path string) bool {
+		return slices.ContainsFunc(parsePath(path), func(s step) bool {
+			_, name, isItem := strings.Cut(s.item, "=")
+			return isItem && name != template && name != set && !strings.HasSuffix(set, "-"+name)
+		})
+	})
+}
+
+// Agree returns the patch that lets the object say what the claims have.
+func Agree(of plan.Resource, object *unstructured.Unstructured, differences []Difference) []plan.Action {
+	patch := plan.PatchOf(of, object)
+	for _, d := range differences {
+		Setting{In: Field, Key: d.Path}.write(patch, object, d.Wants)
+	}
+	return patch.Actions()
+}
+
+// storageMistakes returns the mistakes in where a resource has its sizes.
+func (r Row) storageMistakes() mistakes {
+	var found mistakes
+	for i, s := range r.Storage {
+		at := fmt.Sprintf("storage[%d].", i)
+		for _, p := range []struct{ field, path string }{{"size", s.Size}, {"class", s.Class}} {
+			if p.path == "" && p.field == "class" {
+				continue
+			}
+			found.add(at+p.field, pathMistakes(p.path)...)
+		}
+		if slices.ContainsFunc(r.Storage[:i], func(o Storage) bool { return o == s }) {
+			found.add(at+"size", "is listed twice")
+		}
+	}
+	if len(r.Storage) > 0 && r.PausedThroughController {
+		found.add("storage", "belongs to the row of the resource that is paused")
+	}
+	return found
+}
