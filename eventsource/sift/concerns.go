@@ -30,7 +30,8 @@ type notice struct {
 }
 
 // judges return the functions that a change of a StatefulSet concerns, one judge for each feature.
-var judges = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scaling.Concerned}
+var judges = []func(operation.Change) []api.Function{resize.Concerned, idle.Concerned, cleanup.Concerned, scaling.Concerned,
+	operation.OwnerConcerned}
 
 // concernedByChange returns the functions of all features that the change concerns.
 func concernedByChange(c operation.Change) []api.Function {

@@ -95,7 +95,8 @@ func (f *Function) sweepSets(ctx context.Context, namespace string, now time.Tim
 				n := noticeOf(set, concerns)
 				found.waitingTurns[change.Records.Resize.Operation], concerns = &n, nil
 			}
-			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scaling.Concerned(change), growth.Concerned(change))))
+			found.add(noticeOf(set, slices.Concat(concerns, cleanup.Concerned(change), scaling.Concerned(change), growth.Concerned(change),
+				operation.OwnerConcerned(change))))
 			if change.Records.Scale != nil {
 				found.scaledSets[events.Ref{Namespace: set.Namespace, Name: set.Name}] = scaledSet{set.Status.Replicas,
 					members.Asleep(set), noticeOf(set, []api.Function{api.ScaleFunction})}

@@ -123,17 +123,3 @@ func TestDisagreementIsReportedOnce(t *testing.T) {
 		t.Errorf("the next tick writes again: %s", again)
 	}
 }
-
-// TestCopiedRequestIsRefused: an operator that copies the request to each new StatefulSet would have it carried out again and again.
-func TestCopiedRequestIsRefused(t *testing.T) {
-	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Members(api.MemberPending, "data-web-0"))
-	for text, want := range map[string]api.Reason{"data=128Mi": api.RequestCopied, "data=256Mi": api.OwnerPausing} {
-		o := rabbit(t, "64Mi")
-		o.Object.SetAnnotations(map[string]string{api.ResizeAnnotation: text})
-		set := build.Set("web", build.Status(planned), build.Resize("data=128Mi"))
-		p := Decide(Input{Observed: build.World(set), Namespace: build.Namespace, Owners: []Owner{o}})
-		if p.Reason != want {
-			t.Errorf("the owner asks for %s: %s, want %s", text, p, want)
-		}
-	}
-}

@@ -109,8 +109,9 @@ func dueSleep() *api.Sleep {
 	return build.Sleep(api.Planned, func(s *api.Sleep) { s.Deadline = operation.Moment(time.Now().Add(time.Hour)) })
 }
 
-// TestConsentComesFromResourceOrNamespace: annotations by the author of the set do not count.
-func TestConsentComesFromResourceOrNamespace(t *testing.T) {
+// TestConsentComesFromTheNamespace: operators copy annotations of a resource into pod templates, and a user who may write the set may not
+// give the consent. So neither of them counts.
+func TestConsentComesFromTheNamespace(t *testing.T) {
 	namespace := func(value string) *corev1.Namespace {
 		ns := &corev1.Namespace{}
 		ns.Name, ns.Labels = build.Namespace, map[string]string{api.PauseOwnersLabel: value}
@@ -123,13 +124,11 @@ func TestConsentComesFromResourceOrNamespace(t *testing.T) {
 		want      bool
 	}{
 		"no consent": {nil, namespace(""), build.Label("a", "b"), false},
-		"the resource": {map[string]string{api.AllowAnnotation: "pause"}, namespace(""), build.Label("a", "b"),
-			true},
-		"the resource, with an unknown value": {map[string]string{api.AllowAnnotation: "true"}, namespace(""), build.Label("a", "b"),
-			false},
+		"the resource, which does not count": {map[string]string{api.PauseOwnersLabel: "allow", api.Prefix + "allow": "pause"},
+			namespace(""), build.Label("a", "b"), false},
 		"the namespace":                        {nil, namespace("allow"), build.Label("a", "b"), true},
 		"the namespace, with an unknown value": {nil, namespace("true"), build.Label("a", "b"), false},
-		"the set itself, which does not count": {nil, namespace(""), build.Annotation(api.AllowAnnotation, "pause"), false},
+		"the set itself, which does not count": {nil, namespace(""), build.Label(api.PauseOwnersLabel, "allow"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mysql := ownerWithPause(t)
@@ -144,17 +143,22 @@ func TestConsentComesFromResourceOrNamespace(t *testing.T) {
 	}
 }
 
-// TestNamespaceIsReadOnlyIfNeeded: if the resource allows the pause, no request reads the namespace.
+// TestNamespaceIsReadOnlyIfNeeded: if the owner is gone, no request reads the namespace.
 func TestNamespaceIsReadOnlyIfNeeded(t *testing.T) {
 	mysql := ownerWithPause(t)
-	mysql.Object.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
 	set := build.Set("web", build.WithSleep(dueSleep()), controlledBy(mysql.Object))
-	lists := build.Lists{"statefulsets": objectList{set}, "mariadbs": objectList{mysql.Object}, "controllerrevisions": nil,
+	another := mysql.Object.DeepCopy()
+	another.SetUID("uid-another")
+	lists := build.Lists{"statefulsets": objectList{set}, "mariadbs": objectList{another}, "controllerrevisions": nil,
 		"horizontalpodautoscalers": nil}
 	f := &Function{client: kube.NewClient(lists.Serve(t)), settings: build.SleepSettings(), registry: owners.BuiltIn()}
 	in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
-	if err != nil || !in.Owners[0].Allowed {
+	if err != nil || in.Owners[0].Allowed || in.Owners[0].Object != nil {
 		t.Errorf("%+v, %v", in.Owners, err)
+	}
+	lists["mariadbs"] = objectList{mysql.Object}
+	if _, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err == nil {
+		t.Error("the namespace of an existing owner is not read")
 	}
 }
 

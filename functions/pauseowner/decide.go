@@ -36,6 +36,9 @@ func Decide(in Input) plan.Plan {
 	if resumed.Kind != plan.KindDo && in.refusedSleep(operations) != nil {
 		return judgeRefusal(in, operations.Sleep)
 	}
+	if resumed.Kind == plan.KindNoop && in.Controller != nil {
+		return mendMetadata(in)
+	}
 	return resumed
 }
 
@@ -151,13 +154,10 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 		return "", refuseOwner(in, planned, o, "%s", o.Problem)
 	case o.Object == nil:
 		return "", refuseOwner(in, planned, o, "it does not exist")
+	case isCopied(planned, o):
+		return "", failOperation(in, planned, api.RequestOnOwner, requestOnOwnerMessage(in, planned, o))
 	case o.Object.GetDeletionTimestamp() != nil:
 		return "", failOperation(in, planned, api.OwnerDeleting, ownerDeletedMessage(in, planned, o))
-	}
-	if key, is := copiedRequest(in, planned, o); is {
-		return "", failOperation(in, planned, api.RequestCopied, fmt.Sprintf("%s %s has the annotation %s, and its operator copies it to "+
-			"StatefulSet %s, also to each new one, so it would be asked for again and again. Remove it there, and write it on the StatefulSet. %s",
-			o.Ref.Kind, o.Ref.Name, key, in.Set.Name, retryHint(in, planned)))
 	}
 	by, p := chooseMeans(in, planned, o)
 	switch {
@@ -167,22 +167,16 @@ func judgeOwner(in Input, planned operation.Record, o Owner) (owners.Means, plan
 		// when an operator scales a set to zero, Drydock cannot keep the set's claims
 		return "", refuseClaimDeletion(in, planned, o, in.Set.Name)
 	case !o.Allowed && !o.heldWithoutDrydock(by):
-		return "", refuseOwner(in, planned, o, "%s", consentHint(in, o))
+		return "", refuseOwner(in, planned, o, "%s", consentHint(in))
 	}
 	return by, plan.Noop(api.OwnerConsents)
 }
 
-// copiedRequest returns the annotation that requests the resize if the owner has it, too.
-func copiedRequest(in Input, planned operation.Record, o Owner) (key string, is bool) {
-	if isSleep(planned) {
-		return "", false
-	}
-	for _, key := range []string{api.ResizeAnnotation, api.RollbackAnnotation} {
-		if value := in.Set.Annotations[key]; value != "" && o.Object.GetAnnotations()[key] == value {
-			return key, true
-		}
-	}
-	return "", false
+// isCopied reports whether the resize was requested on the owner, too. The operator copies the request to each StatefulSet that it creates
+// again with the old size, and the resize would begin again and again.
+func isCopied(planned operation.Record, o Owner) bool {
+	resize, ok := planned.(*api.Resize)
+	return ok && resize.Request != "" && o.Object.GetAnnotations()[api.ResizeAnnotation] == resize.Request
 }
 
 // heldWithoutDrydock reports whether the owner is paused or stopped by a user or another process. Drydock then writes nothing to it.

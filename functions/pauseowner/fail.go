@@ -8,6 +8,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 )
 
@@ -74,12 +75,10 @@ func refuseOwnerFor(reason api.Reason, in Input, planned operation.Record, o Own
 			api.OwnerPolicyAnnotation, api.OwnerIgnore, retryHint(in, planned)))
 }
 
-// consentHint returns how to allow Drydock to pause the owner. The set's ownerReference does not count as consent, because its author can
+// consentHint returns how to allow Drydock to pause owners. The set's ownerReference does not count as consent, because its author can
 // name any resource of the namespace.
-func consentHint(in Input, o Owner) string {
-	return fmt.Sprintf("it does not allow a pause. Allow it with kubectl annotate -n %s %s %s %s=%s, or for all owners of the "+
-		"namespace with kubectl label namespace %s %s=%s", in.Set.Namespace, o.Resource, o.Ref.Name, api.AllowAnnotation, api.AllowPause,
-		in.Set.Namespace, api.PauseOwnersLabel, api.AllowValue)
+func consentHint(in Input) string {
+	return "the namespace does not allow a pause. Allow it with " + owners.ConsentCommand(in.Set.Namespace)
 }
 
 // refuseClaimDeletion gives up a sleep if the operator's scale down would delete the set's claims.
@@ -92,6 +91,13 @@ func refuseClaimDeletion(in Input, planned operation.Record, o Owner, set string
 func ownerDeletedMessage(in Input, planned operation.Record, o Owner) string {
 	return fmt.Sprintf("%s %s, which controls StatefulSet %s, is being deleted. To keep the StatefulSet, wait until the owner is gone. "+
 		"%s", o.Ref.Kind, o.Ref.Name, in.Set.Name, retryHint(in, planned))
+}
+
+// requestOnOwnerMessage says that the request must not stand on the owner.
+func requestOnOwnerMessage(in Input, planned operation.Record, o Owner) string {
+	return fmt.Sprintf("the request is on %s %s, too, and would begin again with each StatefulSet that its operator creates. Remove it "+
+		"there: kubectl annotate -n %s %s %s %s-. On StatefulSet %s it stays. %s", o.Ref.Kind, o.Ref.Name, in.Set.Namespace, o.Resource,
+		o.Ref.Name, api.ResizeAnnotation, in.Set.Name, retryHint(in, planned))
 }
 
 // timeoutMessage says that the owner was not paused before the deadline.

@@ -19,6 +19,11 @@ type Input struct {
 	Settings  api.Settings
 	// Owners must be paused before the planned operation: the custom resource that controls the set, and the resources that scale it.
 	Owners []Owner
+	// Controller is the custom resource that controls a set without operations, if its operator may have changed the metadata of the set; nil:
+	// it was not read.
+	Controller *Owner
+	// OptInAdvice says how a set that has lost its label stays opted in; empty: its operator does not remove the label.
+	OptInAdvice string
 	// Siblings are the other sets that the same resource controls. They are read only for a sleep.
 	Siblings []*appsv1.StatefulSet
 	// OwnerRecords are the records of owners that operations on this set have paused or were about to pause.
@@ -42,7 +47,7 @@ type Owner struct {
 	Row      owners.Row
 	Resource plan.Resource
 	Object   *unstructured.Unstructured // nil: the owner is gone
-	// Allowed is true if a user who may write the resource or its namespace allows Drydock to pause and stop it.
+	// Allowed is true if the namespace allows Drydock to pause and stop the resource.
 	Allowed bool
 	// Problem says why the owner cannot be paused.
 	Problem string

@@ -36,6 +36,13 @@ func otherInputs(in Input) []string {
 	for _, o := range in.Owners {
 		lines = append(lines, line("owner "+o.Ref.Kind+" "+o.Ref.Name, traitsOfOwner(o)))
 	}
+	if in.Controller != nil {
+		traits := []string{"gone"}
+		if in.Controller.Object != nil {
+			traits = append([]string{fmt.Sprintf("labels: %v", in.Controller.Object.GetLabels())}, traitsOfObject(in.Controller.Object.Object)...)
+		}
+		lines = append(lines, line("controller "+in.Controller.Ref.Kind+" "+in.Controller.Ref.Name, traits))
+	}
 	for _, s := range in.Siblings {
 		lines = append(lines, "sibling "+build.Situation(build.World(s))[0])
 		lines = append(lines, sleepOf(s)...)

@@ -71,6 +71,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 		}
 		in.Rejected, in.Untried = f.tryHold(ctx, in, refused)
 	}
+	if found && len(in.Owners) == 0 {
+		return in, f.observeController(ctx, &in)
+	}
 	return in, nil
 }
 
@@ -141,25 +144,38 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 	return f.observeSiblings(ctx, in, controller)
 }
 
-// observeConsent determines which owners may be paused. It reads the namespace only if a resource itself does not allow it.
+// observeConsent reads whether the namespace allows pauses of its owners. Without the right to read the namespace, it does not.
 func (f *Function) observeConsent(ctx context.Context, in *Input) error {
-	unknown := false
-	for i := range in.Owners {
-		o := &in.Owners[i]
-		o.Allowed = o.Object != nil && o.Object.GetAnnotations()[api.AllowAnnotation] == api.AllowPause
-		unknown = unknown || o.Object != nil && !o.Allowed
-	}
-	if !unknown {
+	if !slices.ContainsFunc(in.Owners, func(o Owner) bool { return o.Object != nil }) {
 		return nil
 	}
-	allowsAll, err := f.client.PauseOwners(ctx, in.Set.Namespace)
+	allows, err := f.client.PauseOwners(ctx, in.Set.Namespace)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return err
 	}
 	for i := range in.Owners {
-		in.Owners[i].Allowed = in.Owners[i].Allowed || allowsAll
+		in.Owners[i].Allowed = allows && in.Owners[i].Object != nil
 	}
 	return nil
+}
+
+// observeController reads the controller of a set without operations, if the controller's operator may have changed the metadata of the
+// set: it removed the label, or copied the record of a pause.
+func (f *Function) observeController(ctx context.Context, in *Input) error {
+	controller := statefulset.Controller(in.Set)
+	if controller == nil || in.Set.DeletionTimestamp != nil || len(in.OwnerRecords) > 0 {
+		return nil
+	}
+	if f.registry.OptInAdvice(in.Set, nil) == "" && !hasCopy(*in) || statefulset.Managed(in.Set) && !hasCopy(*in) {
+		return nil
+	}
+	in.Controller = &Owner{Ref: *controller}
+	problem, err := f.readOwner(ctx, in.Set.Namespace, in.Controller)
+	in.Controller.Problem = problem
+	if !statefulset.Managed(in.Set) && (in.Controller.Object != nil || problem != "") { // without its resource, the set will go soon
+		in.OptInAdvice = f.registry.OptInAdvice(in.Set, in.Controller.Object)
+	}
+	return err
 }
 
 // observeSiblings reads the other sets that the owner's stop scales to zero. These are the sets of the same controller, and the sets

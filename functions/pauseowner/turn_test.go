@@ -273,6 +273,12 @@ func listsWithTurns(set metav1.Object) build.Lists {
 	return lists
 }
 
+// allowingNamespace is the namespace of the tests, which lets Drydock pause its owners.
+func allowingNamespace() metav1.Object {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: build.Namespace,
+		Labels: map[string]string{api.PauseOwnersLabel: api.AllowValue}}}
+}
+
 func forbidden(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusForbidden)
@@ -290,11 +296,11 @@ func TestRejectionThatNoDryRunForesees(t *testing.T) {
 		"it rejects them":     {true, api.OwnerNotPausable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			owner := redisOwner(map[string]string{api.AllowAnnotation: api.AllowPause})
+			owner := redisOwner(nil)
 			set := build.Set("web", build.WithSleep(dueSleep()), build.ControlledBy(kind, "main"))
 			set.OwnerReferences[0].APIVersion, set.OwnerReferences[0].UID = "redis.redis.opstreelabs.in/v1beta2", "uid-main"
 			lists, stored := build.EmptyLists(), ""
-			lists["statefulsets"] = []metav1.Object{set}
+			lists["statefulsets"], lists["namespaces"] = []metav1.Object{set}, []metav1.Object{allowingNamespace()}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
 				name, isDryRun := path.Base(r.URL.Path), r.URL.Query().Get("dryRun") != ""
@@ -330,8 +336,9 @@ func TestRejectedOwnerEndsResizeAlthoughTurnsCannotBeWritten(t *testing.T) {
 	limited, planned := plannedUnderLimit()
 	set := build.Set("web", build.Status(planned), build.ControlledBy(kind, "main"))
 	set.OwnerReferences[0].APIVersion, set.OwnerReferences[0].UID = "redis.redis.opstreelabs.in/v1beta2", "uid-main"
-	owner := redisOwner(map[string]string{api.AllowAnnotation: api.AllowPause})
+	owner := redisOwner(nil)
 	lists := listsWithTurns(set)
+	lists["namespaces"] = []metav1.Object{allowingNamespace()}
 	var patched []string
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -172,14 +172,9 @@ const (
 	// Without it, a mover runs as the workload's own user under the restricted Pod Security level.
 	RootMoverLabel = Prefix + "root-mover"
 
-	// PauseOwnersLabel on a Namespace, value "allow", lets pause-owner pause and stop all custom resources there that control opted-in
-	// StatefulSets. Without it, each resource needs drydock.dev/allow: a user who may write a StatefulSet can name any resource of the
-	// namespace as its controller.
+	// PauseOwnersLabel on a Namespace, value "allow", lets pause-owner pause and stop the custom resources there that control opted-in
+	// StatefulSets. It is no annotation of the resource, because operators copy annotations into pod templates and restart the pods.
 	PauseOwnersLabel = Prefix + "pause-owners"
-
-	// AllowAnnotation on a custom resource, value "pause", lets pause-owner pause and stop this resource. A user with the right to write
-	// the resource sets it.
-	AllowAnnotation = Prefix + "allow"
 )
 
 // Keys that Drydock writes.
@@ -305,11 +300,8 @@ const StatsAccount = "volume-stats"
 // FinalizerForCleanup is the value of FinalizerLabel.
 const FinalizerForCleanup = "cleanup"
 
-// AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that allows it, AllowPause that of AllowAnnotation.
-const (
-	AllowValue = "allow"
-	AllowPause = "pause"
-)
+// AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that allows it.
+const AllowValue = "allow"
 
 // OwnerPolicy says how Drydock treats the custom resource that controls a StatefulSet.
 type OwnerPolicy string

@@ -51,8 +51,8 @@ const (
 	OwnerConsents Reason = "OwnerConsents"
 	// OwnerResumed: The owner of the StatefulSet is no longer paused.
 	OwnerResumed Reason = "OwnerResumed"
-	// RequestCopied: The request for a resize is on the owner of the StatefulSet, and its operator has copied it.
-	RequestCopied Reason = "RequestCopied"
+	// OptInLost: The StatefulSet has lost its opt-in label, which its operator removes. The label belongs on the custom resource.
+	OptInLost Reason = "OptInLost"
 	// OwnerUpdated: The owner of the StatefulSet got the size and class of the claims after a resize.
 	OwnerUpdated Reason = "OwnerUpdated"
 	// OwnerStays: The pause of the owner has not ended. The message says why Drydock does not end it: it cannot, or the owner says another
@@ -307,6 +307,8 @@ const (
 	TooManyClaims Reason = "TooManyClaims"
 	// OwnerNotPausable: Drydock cannot pause the operator that owns the StatefulSet.
 	OwnerNotPausable Reason = "OwnerNotPausable"
+	// RequestOnOwner: The resize request stands on the custom resource that owns the StatefulSet, and its operator copies it.
+	RequestOnOwner Reason = "RequestOnOwner"
 	// RollbackImpossible: An old volume that the rollback needs is missing or ambiguous, or does not fit its claim.
 	RollbackImpossible Reason = "RollbackImpossible"
 	// OwnerDeleting: The custom resource that owns the StatefulSet is being deleted.

@@ -34,6 +34,18 @@ func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
 	return statefulset.Controller(set) != nil && NoLongerStops(set, record) && statefulset.SpecObserved(set) && set.Status.ReadyReplicas == 0
 }
 
+// OwnerConcerned returns pause-owner if the owner's operator may have changed the metadata of a set: it removed the label that the event
+// source watches, or copied the record of its pause to the set. During an operation, the operator would copy the record again.
+func OwnerConcerned(c Change) []api.Function {
+	if statefulset.Controller(c.Set) == nil || c.Set.DeletionTimestamp != nil || !statefulset.Managed(c.Set) {
+		return nil
+	}
+	if _, copied := c.Set.Annotations[api.OwnerPausedAnnotation]; c.Gone || copied && !c.Records.Resizing() && !c.Records.Sleeping() {
+		return []api.Function{api.PauseOwner}
+	}
+	return nil
+}
+
 // abortWithdrawn is the value of AbortAnnotation that the policy for edited manifests writes (config/apply/templates.yaml).
 const abortWithdrawn = "withdrawn"
 

@@ -46,6 +46,9 @@ func (r Row) mistakes() mistakes {
 	case r.Resume != "" && len(r.Pause) == 0:
 		found.add("resume", "applies only to a pause, and the row has none")
 	}
+	if !slices.Contains([]OptIn{"", OptInSet, OptInResource, OptInCreation}, r.OptIn) {
+		found.add("optIn", fmt.Sprintf("%.63q is unknown; write %s, %s or %s", r.OptIn, OptInSet, OptInResource, OptInCreation))
+	}
 	return slices.Concat(found, settingMistakes(ByPause, r.Pause), settingMistakes(ByStop, r.Stop), r.storageMistakes())
 }
 

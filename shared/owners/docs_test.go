@@ -1,13 +1,11 @@
 package owners
 
 import (
-	stdcmp "cmp"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"drydock.dev/test/golden"
 
@@ -59,39 +57,60 @@ func TestDocsExampleIsValid(t *testing.T) {
 	}
 }
 
-// markdown renders the table for the docs as a list, because its rows are too long for a terminal.
+// line is a line of the table in the docs.
+type line struct{ operator, kinds, pause, stop, size, label, confirmed string }
+
+// markdown renders the table for the docs. Rows of an operator that differ only in their kinds share a line.
 func markdown(registry Registry) string {
-	var b strings.Builder
+	var lines []line
 	for _, row := range registry {
-		var names []string
-		for _, k := range row.Kinds {
-			names = append(names, k.Name)
-		}
-		operator, pause := row.Operator, cell(row.Pause)
-		if row.Unverified {
-			operator += " (off)"
-		}
-		if row.PausedThroughController {
-			pause = "by its owner"
-		}
-		resume := row.Resume
-		if len(row.Pause) > 0 {
-			resume = stdcmp.Or(resume, AtScaled)
-		}
-		fmt.Fprintf(&b, "- **%s**, `%s`\n  - kinds: %s\n", operator, row.Group, strings.Join(names, ", "))
-		for _, item := range []struct{ name, text string }{{"pause", pause}, {"stop", cell(row.Stop)}, {"resumed", string(resume)},
-			{"size of the claims", sizes(row.Storage)}, {"source", row.Source}} {
-			if item.text == "" {
+		next := lineOf(row)
+		kinds := next.kinds
+		if last := len(lines) - 1; last >= 0 {
+			if next.kinds = lines[last].kinds; next == lines[last] {
+				lines[last].kinds += "; " + kinds
 				continue
 			}
-			line := fmt.Sprintf("  - %s: %s", item.name, item.text)
-			if utf8.RuneCountInString(line) > 120 {
-				line = strings.ReplaceAll(line, ", ", ",\n    ")
-			}
-			b.WriteString(line + "\n")
 		}
+		next.kinds = kinds
+		lines = append(lines, next)
+	}
+	var b strings.Builder
+	b.WriteString("| operator | kinds | pause | stop | size of the claims | label goes on | confirmed by |\n|---|---|---|---|---|---|---|\n")
+	for _, l := range lines {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.pause, l.stop, l.size, l.label, l.confirmed)
 	}
 	return b.String()
+}
+
+func lineOf(row Row) line {
+	var names []string
+	for _, k := range row.Kinds {
+		names = append(names, k.Name)
+	}
+	l := line{operator: row.Operator, kinds: fmt.Sprintf("%s (`%s`)", strings.Join(names, ", "), row.Group), pause: cell(row.Pause),
+		stop: cell(row.Stop), size: sizes(row.Storage), confirmed: "its source"}
+	switch {
+	case row.PausedThroughController:
+		l.pause = "by its owner"
+	case row.Resume == AtReady:
+		l.pause += ", until the set is ready"
+	}
+	switch row.OptIn {
+	case OptInResource:
+		l.label = "the resource"
+	case OptInCreation:
+		l.label = "the resource, when it is created"
+	default:
+		l.label = "the set"
+	}
+	switch {
+	case row.Unverified:
+		l.operator, l.confirmed = row.Operator+" (off)", "nothing"
+	case row.Ran != "":
+		l.confirmed = "running " + row.Ran
+	}
+	return l
 }
 
 // sizes renders where a resource has the sizes of its claims.
@@ -104,7 +123,7 @@ func sizes(storage []Storage) string {
 		}
 		texts = append(texts, text)
 	}
-	return strings.Join(texts, ", ")
+	return joined(texts)
 }
 
 // cell renders the settings that pause or stop.
@@ -122,6 +141,14 @@ func cell(settings []Setting) string {
 			text += " or any value"
 		}
 		texts = append(texts, text)
+	}
+	return joined(texts)
+}
+
+// joined returns the texts of a cell.
+func joined(texts []string) string {
+	if len(texts) == 0 {
+		return "–"
 	}
 	return strings.Join(texts, ", ")
 }

@@ -2,7 +2,11 @@
 // settings to a custom resource, and the patches that restore the previous ones. It is pure; the functions read and write.
 package owners
 
-import "slices"
+import (
+	"slices"
+
+	"drydock.dev/shared/api"
+)
 
 // Place says whether a setting is an annotation, a label or a field.
 type Place string
@@ -66,6 +70,8 @@ type Row struct {
 	Stop []Setting
 	// Resume says when a pause ends; empty means AtScaled. A stop ends before the set starts, because the operator starts the set.
 	Resume ResumeMoment
+	// OptIn says on which object the label drydock.dev/managed lasts; empty means OptInSet.
+	OptIn OptIn
 	// PausedThroughController marks a resource that always has a controller with a row. Drydock writes to the controller instead, so the row
 	// has no settings.
 	PausedThroughController bool
@@ -75,6 +81,8 @@ type Row struct {
 	Storage []Storage
 	// Source says where the facts come from.
 	Source string
+	// Ran is the version of the operator that has run with Drydock and does what the row says; empty: only Source says so.
+	Ran string
 }
 
 // HasKind reports whether the row names the kind.
@@ -142,9 +150,14 @@ func (r Registry) Find(group, kind string) (Row, bool) {
 	return r[i], true
 }
 
-// UnknownKindMessage returns the message that no row names the kind.
+// UnknownKindMessage returns the message that no row names the kind, with the remedy.
 func UnknownKindMessage(group, kind string) string {
-	return "Drydock does not know how to pause a " + kind + " of " + group
+	return "Drydock does not know how to pause a " + kind + " of " + group + ". Add a row for it to DRYDOCK_OWNERS (docs/owners.md)"
+}
+
+// ConsentCommand returns the command that lets Drydock pause the owners in the namespace.
+func ConsentCommand(namespace string) string {
+	return "kubectl label namespace " + namespace + " " + api.PauseOwnersLabel + "=" + api.AllowValue
 }
 
 // Operators returns the sorted names of the rows that are on, without duplicates.

@@ -23,6 +23,7 @@ type userRow struct {
 	Pause    []userSetting `json:"pause"`
 	Stop     []userSetting `json:"stop"`
 	Resume   ResumeMoment  `json:"resume"`
+	OptIn    OptIn         `json:"optIn"`
 	Up       bool          `json:"up"`
 	Storage  []userStorage `json:"storage"`
 	Source   string        `json:"source"`
@@ -32,7 +33,8 @@ type userRow struct {
 type builtInRow struct {
 	userRow
 	// Unverified switches the row off. YAML reads the word off as false, also as a name.
-	Unverified bool `json:"unverified"`
+	Unverified bool   `json:"unverified"`
+	Ran        string `json:"ran"`
 }
 
 type userKind struct {
@@ -121,6 +123,7 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	}
 	row := Row{Operator: decoded.Operator, Group: decoded.Group, Resume: decoded.Resume, PausedThroughController: decoded.Up,
 		Unverified: decoded.Unverified, Source: decoded.Source}
+	row.OptIn, row.Ran = decoded.OptIn, decoded.Ran
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))
 	}

@@ -33,6 +33,7 @@ const acme = `
     - field: spec.state
       value: "off"
   resume: ready
+  optIn: resource
   source: docs/pause.md
 - operator: acme
   group: inner.example.com
@@ -55,7 +56,7 @@ func TestParse(t *testing.T) {
 				Pause: []Setting{annotation("acme.example.com/skip", "true"), {In: Label, Key: "paused", Value: "true", Presence: true}},
 				Stop: []Setting{field("spec.replicas", int64(0)), field("spec.sites[*].stopped", true),
 					field("spec.state", "off")},
-				Resume: AtReady,
+				Resume: AtReady, OptIn: OptInResource,
 				Source: "docs/pause.md",
 			},
 			{Operator: "acme", Group: "inner.example.com", Kinds: kinds("Part", "parts"), PausedThroughController: true},
@@ -125,6 +126,7 @@ func TestParseNamesMistakes(t *testing.T) {
 		"a subresource":                       rowWith("plural: anvils", "plural: anvils/status"),
 		"no pause, stop or up":                rowWith("  pause: ["+setting+"]\n", ""),
 		"an unknown resume":                   rowWith("group:", "resume: later\n  group:"),
+		"an unknown place of the label":       rowWith("group:", "optIn: pod\n  group:"),
 		"up, and a pause":                     rowWith("group:", "up: true\n  group:"),
 		"up that is text":                     rowWith("group:", "up: \"true\"\n  group:"),
 		"settings that are not a list":        rowWith("["+setting+"]", setting),

@@ -14,7 +14,7 @@ import (
 
 // remedy matches the imperative in a message.
 var remedy = regexp.MustCompile(`(?i)(; |\. |, or |: )(then )?` +
-	`(request|delete|wait|raise|name|remove|write|correct|pause|move|look at|restore|if it belongs|create|set)\b`)
+	`(add|request|delete|wait|raise|name|remove|write|correct|pause|move|look at|restore|if it belongs|create|set)\b`)
 
 func TestEveryRefusalSaysWhatToDo(t *testing.T) {
 	rootless := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.SecurityContext = nil })

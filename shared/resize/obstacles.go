@@ -1,6 +1,10 @@
 package resize
 
 import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
 )
@@ -11,6 +15,11 @@ func StartObstacles(in Input, w *Changes) []Problem {
 	if w.Recreate && statefulset.TwoRevisions(in.Set) {
 		found = append(found, problem(api.RolloutRunning,
 			"a partition keeps pods of an older revision, but a set that is created again loses that revision. Finish the rollout, or undo it"))
+	}
+	if old := podsToDelete(in); len(old) > 0 && w.stopsMembers() {
+		found = append(found, problem(api.RolloutRunning, "the update strategy is OnDelete, and these pods have an older revision of the pod "+
+			"template: %s. Wait until the operator of the set has deleted them, which it does not do while it is paused, or delete them one by one",
+			strings.Join(old, ", ")))
 	}
 	for _, c := range w.Claims {
 		switch link, err := api.LoadLink(c); {
@@ -27,6 +36,22 @@ func StartObstacles(in Input, w *Changes) []Problem {
 		}
 	}
 	return found
+}
+
+// podsToDelete returns the pods of an OnDelete set that have another revision than their replacements. No member with such a pod is stopped,
+// because the stop would also be a rollout.
+func podsToDelete(in Input) []string {
+	if in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
+		return nil
+	}
+	var old []string
+	for ordinal := statefulset.Start(in.Set); ordinal < statefulset.Start(in.Set)+int(statefulset.Replicas(in.Set)); ordinal++ {
+		pod := in.MemberPod(ordinal)
+		if pod != nil && statefulset.IsPodOf(pod, in.Set) && in.OtherRevision(pod, ordinal) != "" {
+			old = append(old, pod.Name)
+		}
+	}
+	return old
 }
 
 // PassesByItself reports whether the problem passes by itself, so that the resize waits and is not refused.

@@ -132,7 +132,7 @@ func checkOwner(in Input, w *Changes) []Problem {
 	return []Problem{problem(
 		api.OwnerNotPausable,
 		"%s %s (%s) controls StatefulSet %s and would undo its stop; %s. "+
-			"Pause it yourself, then set the annotation %s=%s",
+			"Or pause it yourself, then set the annotation %s=%s",
 		owner.Kind,
 		owner.Name,
 		owner.APIVersion,

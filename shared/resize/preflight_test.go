@@ -195,6 +195,39 @@ func TestTemporaryObstacles(t *testing.T) {
 	}
 }
 
+// TestPendingRolloutOfOnDelete: such a rollout would close the gate after the owner is paused, and only its operator deletes the pods.
+func TestPendingRolloutOfOnDelete(t *testing.T) {
+	strategy := func(s appsv1.StatefulSetUpdateStrategyType) build.Option {
+		return build.Edit(func(set *appsv1.StatefulSet) {
+			set.Spec.UpdateStrategy.Type, set.Status.CurrentRevision, set.Status.UpdateRevision = s, "web-1", "web-2"
+		})
+	}
+	revision := func(r string) build.Option { return build.Label(appsv1.ControllerRevisionHashLabelKey, r) }
+	for name, row := range map[string]struct {
+		strategy appsv1.StatefulSetUpdateStrategyType
+		request  string
+		pod      build.Option
+		want     string
+	}{
+		"an old pod":                       {appsv1.OnDeleteStatefulSetStrategyType, "data=128Mi@fast", revision("web-1"), "RolloutRunning"},
+		"the pod is updated":               {appsv1.OnDeleteStatefulSetStrategyType, "data=128Mi@fast", revision("web-2"), ""},
+		"an old pod, and no member stops":  {appsv1.OnDeleteStatefulSetStrategyType, "data=128Mi", revision("web-1"), ""},
+		"an old pod that is updated alone": {appsv1.RollingUpdateStatefulSetStrategyType, "data=128Mi@fast", revision("web-1"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := setAsking(row.request, strategy(row.strategy))
+			in := input(set, expandable("data-web-0", "64Mi"), objects{build.With(build.PodOf("web", 0, "data"), row.pod)})
+			found := StartObstacles(in, Compare(in))
+			if got := reasons(found); got != row.want {
+				t.Errorf("found %q", got)
+			}
+			if len(found) > 0 && (!strings.Contains(found[0].Message, "web-0") || !found[0].PassesByItself()) {
+				t.Errorf("%+v", found[0])
+			}
+		})
+	}
+}
+
 // TestQuotaRooms: the result has every limit that counts objects of the resize, whether they fit or not.
 func TestQuotaRooms(t *testing.T) {
 	in := quota(quota(quota(input(setAsking("data=128Mi@fast"), twoClaims()), "services", "1", "1"), "requests.storage", "1Gi", "128Mi"),

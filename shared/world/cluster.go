@@ -13,6 +13,8 @@ type Cluster struct {
 	Attributes map[string]*storagev1.VolumeAttributesClass
 	Quotas     []corev1.ResourceQuota
 	Limits     []corev1.LimitRange
+	// PauseOwners is true if the namespace allows pauses of the custom resources that control its StatefulSets.
+	PauseOwners bool
 	// RootMovers is true if the namespace allows movers to run as root.
 	RootMovers bool
 	// NodeAccess is true if sets with access to their node may be created again in the namespace.

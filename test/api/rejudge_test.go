@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
@@ -113,8 +112,7 @@ func TestRefusedSleepBeginsWhenItsCauseIsGone(t *testing.T) {
 	}
 	unwilling := func(w *kit.World) {
 		own(w, "redis.redis.opstreelabs.in", redis)
-		w.UpdateCustom(rowOf(w.T.(*testing.T), "redis.redis.opstreelabs.in", redis), redis, "main",
-			func(o *unstructured.Unstructured) { o.SetAnnotations(nil) })
+		w.LabelNamespace(api.PauseOwnersLabel, "")
 	}
 	rights := ""
 	for name, row := range map[string]struct {
@@ -128,13 +126,6 @@ func TestRefusedSleepBeginsWhenItsCauseIsGone(t *testing.T) {
 			arrange: func(w *kit.World) { w.AddController("web") }, reason: api.OwnerNotPausable, says: "ConfigMap operator",
 			mend: func(w *kit.World) {
 				w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
-			}},
-		"the owner allows a pause": {
-			arrange: unwilling, reason: api.OwnerNotPausable, says: api.AllowAnnotation,
-			mend: func(w *kit.World) {
-				w.UpdateCustom(rowOf(w.T.(*testing.T), "redis.redis.opstreelabs.in", redis), redis, "main", func(o *unstructured.Unstructured) {
-					o.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
-				})
 			}},
 		"the label of the namespace allows a pause": {
 			arrange: unwilling, reason: api.OwnerNotPausable, says: api.PauseOwnersLabel,

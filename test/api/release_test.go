@@ -100,7 +100,7 @@ func TestReleaseWakesAndReleasesEverything(t *testing.T) {
 	}
 	for row, kind := range map[*owners.Row]string{&pauses: redis, &stops: "CassandraDatacenter"} {
 		now := w.Custom(*row, kind, "main")
-		if diff := cmp.Diff(map[string]string{api.AllowAnnotation: api.AllowPause}, now.GetAnnotations()); diff != "" ||
+		if diff := cmp.Diff(map[string]string(nil), now.GetAnnotations()); diff != "" ||
 			row.Held(owners.ByStop, now) {
 			t.Errorf("%s is held still: %v", kind, now.Object)
 		}

@@ -388,7 +388,7 @@ func TestOwnerStopsAllItsSets(t *testing.T) {
 	both(api.Succeeded)
 	expectAwake(t, w, drive, "web", 2)
 	expectAwake(t, w, drive, "rack2", 2)
-	if now := w.Custom(row, "CassandraDatacenter", "main"); row.Held(owners.ByStop, now) || len(now.GetAnnotations()) != 1 {
+	if now := w.Custom(row, "CassandraDatacenter", "main"); row.Held(owners.ByStop, now) || len(now.GetAnnotations()) != 0 {
 		t.Errorf("%v", now.Object)
 	}
 }

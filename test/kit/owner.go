@@ -58,7 +58,7 @@ func (w *World) custom(row owners.Row, kind string) schema.GroupVersionResource 
 	return schema.GroupVersionResource{Group: row.Group, Version: customVersion, Resource: row.Plural(kind)}
 }
 
-// CreateCustom creates a custom resource that allows Drydock to pause it. Another custom resource may control it.
+// CreateCustom creates a custom resource, and lets Drydock pause the owners of its namespace. Another custom resource may control it.
 func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]any,
 	controller *unstructured.Unstructured) *unstructured.Unstructured {
 	w.T.Helper()
@@ -66,7 +66,7 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	object.SetAPIVersion(row.Group + "/" + customVersion)
 	object.SetKind(kind)
 	object.SetName(name)
-	object.SetAnnotations(map[string]string{api.AllowAnnotation: api.AllowPause})
+	w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue)
 	if controller != nil {
 		object.SetOwnerReferences([]metav1.OwnerReference{controllerRef(controller)})
 	}

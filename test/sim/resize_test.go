@@ -244,7 +244,7 @@ var owner, _ = owners.BuiltIn().Find("monitoring.coreos.com", ownerKind)
 // paused returns the difference between the owner now and before the operation, or an empty string.
 func paused(w *kit.World) string {
 	now := w.Custom(owner, ownerKind, "main")
-	if owner.Paused(now) || len(now.GetAnnotations()) != 1 {
+	if owner.Paused(now) || len(now.GetAnnotations()) != 0 {
 		return fmt.Sprintf("the owner is %v", now.Object)
 	}
 	return ""

@@ -151,7 +151,7 @@ func (s *sleeper) judge(drive *kit.Drive, replicas ...int32) {
 			return strings.Join(left, ", ")
 		}
 		now := s.Custom(s.row, s.kind, "main")
-		if s.row.Held(s.by, now) || len(now.GetAnnotations()) != 1 {
+		if s.row.Held(s.by, now) || len(now.GetAnnotations()) != 0 {
 			return fmt.Sprintf("the owner is %v", now.Object)
 		}
 		return ""

@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/shared/api"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -50,7 +49,7 @@ func (w *World) addOperator(name string, way int, sets []string) {
 		spec["persistence"] = map[string]any{"storage": "1Gi"}
 	}
 	o := w.create(person, op.key.Resource, map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace,
-		"annotations": map[string]any{api.AllowAnnotation: "pause"}, "labels": map[string]any{"app": "own"}},
+		"annotations": map[string]any{"note": "own"}, "labels": map[string]any{"app": "own"}},
 		"spec": spec})
 	op.wanted = writtenByUsers(o.DeepCopy())
 	w.operators = append(w.operators, op)

@@ -35,6 +35,8 @@ type cluster struct {
 	token  string // the Authorization header of the last request
 	fails  atomic.Bool
 	gone   atomic.Bool // the set
+	// resource is the RabbitmqCluster mq, or nil.
+	resource map[string]any
 	// scalersFail is true if only requests for Scalers get no answer.
 	scalersFail atomic.Bool
 }
@@ -63,6 +65,10 @@ func newCluster(t *testing.T, set *appsv1.StatefulSet) *cluster {
 		}
 		if c.gone.Load() && strings.HasSuffix(r.URL.Path, "/statefulsets/"+set.Name) {
 			answer(w, http.StatusNotFound, metav1.Status{Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: 404})
+			return
+		}
+		if c.resource != nil && r.URL.Path == "/apis/rabbitmq.com/v1beta1/namespaces/shop/rabbitmqclusters/mq" {
+			answer(w, http.StatusOK, c.resource)
 			return
 		}
 		switch r.Method + " " + r.URL.Path {

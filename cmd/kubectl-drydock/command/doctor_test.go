@@ -216,6 +216,13 @@ func TestDoctorReadsTheCluster(t *testing.T) {
 	weaken(t, weaker, "validatingadmissionpolicybindings", "drydock-links", "matchResources", tree{"objectSelector": tree{}})
 	unled := standalonePatient(t)
 	delete(unled.objects, "/apis/coordination.k8s.io/v1/leases")
+	stripped := standalonePatient(t)
+	stripped.objects["/api/v1/namespaces/shop"] = objectOf(tree{"metadata": tree{"name": "shop"}})
+	stripped.objects["/apis/apps/v1/namespaces/shop/statefulsets"] = listOf(tree{"metadata": tree{"name": "mq-server", "namespace": "shop",
+		"labels": tree{api.ManagedLabel: "true"}, "ownerReferences": []any{tree{"apiVersion": "rabbitmq.com/v1beta1",
+			"kind": "RabbitmqCluster", "name": "mq", "uid": "uid-mq", "controller": true}}}})
+	stripped.objects["/apis/rabbitmq.com/v1beta1/namespaces/shop/rabbitmqclusters/mq"] = objectOf(tree{"apiVersion": "rabbitmq.com/v1beta1",
+		"kind": "RabbitmqCluster", "metadata": tree{"name": "mq", "namespace": "shop", "uid": "uid-mq"}})
 	badRows := standalonePatient(t)
 	badRows.objects[home+"/configmaps/drydock-settings"] = objectOf(tree{"data": tree{
 		"DRYDOCK_IMAGE": "example.com/drydock@sha256:1", "DRYDOCK_OWNERS": "- operator: all"}})
@@ -226,6 +233,7 @@ func TestDoctorReadsTheCluster(t *testing.T) {
 		on        *patient
 	}{
 		{"standalone", standalonePatient(t)},
+		{"an operator removes the label, and the namespace allows no pause", stripped},
 		{"Knative", knativePatient(t)},
 		{"standalone with problems", sick},
 		{"standalone, and a user has changed policies", weaker},

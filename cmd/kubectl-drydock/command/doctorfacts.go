@@ -45,7 +45,7 @@ func (s *session) facts(ctx context.Context, now time.Time) (doctor.Facts, error
 	f.Rights = s.lackingRights(ctx, doctor.UserRights(s.namespace, len(f.Installed.Brokers.Value) > 0))
 	f.Classes = s.classes(ctx)
 	f.Images = s.images(ctx)
-	f.Owners, f.OwnersMistake = s.owners(ctx, f.Settings.Value["DRYDOCK_OWNERS"])
+	s.owners(ctx, &f)
 	return f, ctx.Err()
 }
 

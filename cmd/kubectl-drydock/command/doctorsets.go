@@ -47,28 +47,42 @@ func (s *session) lackingRights(ctx context.Context, needed []doctor.Right) doct
 	return answer
 }
 
-// owners reads which kinds control the opted-in sets, and asks whether pause-owner has its rights to them. It returns the mistake in the
-// rows of owners, if they have one.
-func (s *session) owners(ctx context.Context, rows string) (answer doctor.Answer[[]doctor.Owner], mistake string) {
-	registry, err := owners.LoadRegistry(rows)
+// owners reads which kinds control the opted-in sets, and asks whether pause-owner has its rights to them, whether their namespaces allow
+// pauses, and whether their labels last. It stores the mistake in the rows of owners, if they have one.
+func (s *session) owners(ctx context.Context, f *doctor.Facts) {
+	registry, err := owners.LoadRegistry(f.Settings.Value["DRYDOCK_OWNERS"])
 	if err != nil {
-		return answer, strings.ReplaceAll(err.Error(), "\n", "; ")
+		f.OwnersMistake = strings.ReplaceAll(err.Error(), "\n", "; ")
+		return
 	}
 	sets := listed[appsv1.StatefulSet](ctx, s, kindOf("apps", "v1", "statefulsets"), s.namespace,
 		metav1.ListOptions{LabelSelector: api.ManagedLabel + "=true"})
-	answer = doctor.Convert(sets, func(all []appsv1.StatefulSet) []doctor.Owner { return doctor.OwnersOf(all, registry) })
-	for i := range answer.Value {
-		for _, right := range answer.Value[i].Rights() {
+	f.Owners = doctor.Convert(sets, func(all []appsv1.StatefulSet) []doctor.Owner { return doctor.OwnersOf(all, registry) })
+	allows := map[string]bool{}
+	for i := range f.Owners.Value {
+		o := &f.Owners.Value[i]
+		for _, right := range o.Rights() {
 			allowed, err := s.mayPauseOwner(ctx, right)
 			if err != nil {
-				return unread[[]doctor.Owner](err, doctor.Right{Verb: "create", Group: authorization, Resource: "subjectaccessreviews"}), ""
+				f.Owners = unread[[]doctor.Owner](err, doctor.Right{Verb: "create", Group: authorization, Resource: "subjectaccessreviews"})
+				return
 			}
 			if !allowed {
-				answer.Value[i].Lacking = append(answer.Value[i].Lacking, right.Verb)
+				o.Lacking = append(o.Lacking, right.Verb)
 			}
 		}
+		if _, known := allows[o.Namespace]; !known {
+			namespace := one[corev1.Namespace](ctx, s, kindOf("", "v1", "namespaces"), "", o.Namespace)
+			allows[o.Namespace] = !namespace.Known() || namespace.Value == nil ||
+				namespace.Value.Labels[api.PauseOwnersLabel] == api.AllowValue
+		}
+		o.Forbids = !allows[o.Namespace]
 	}
-	return answer, ""
+	for i := range sets.Value {
+		if set := &sets.Value[i]; s.optInAdvice(ctx, registry, set) != "" {
+			f.Unlabelled = append(f.Unlabelled, doctor.Unlabelled{Set: set.Namespace + "/" + set.Name, Command: registry.OptInCommand(set)})
+		}
+	}
 }
 
 // mayPauseOwner reports whether the account of pause-owner has the right.

@@ -115,6 +115,7 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 			return nil, err
 		}
 	}
+	in.Controller = s.controllerOf(ctx, in.Registry, in.Set)
 	var unlisted []string
 	in.Budgets, unlisted = s.budgets(ctx)
 	prediction := forecast.New(in)

@@ -53,8 +53,7 @@ func (s *session) managed(ctx context.Context) (*appsv1.StatefulSet, error) {
 	case err != nil:
 		return nil, err
 	case !statefulset.Managed(set):
-		return nil, fmt.Errorf("StatefulSet %s/%s has not opted in, so Drydock does not touch it. Opt in with: "+
-			"kubectl label -n %s sts %s %s=true", s.namespace, s.name, s.namespace, s.name, api.ManagedLabel)
+		return nil, s.notOptedIn(ctx, set)
 	}
 	return set, nil
 }

@@ -83,6 +83,9 @@ func (o *sleeping) sleep(ctx context.Context, argument string) error {
 	if _, err := o.sleepPatch(set); err != nil {
 		return err
 	}
+	if advice := s.optInAdvice(ctx, s.registry(ctx), set); advice != "" {
+		fmt.Fprintf(o.ErrOut, "Warning: %s\n", text.Printable(advice))
+	}
 	if err := o.consent(ctx, o.sleepQuestion(set), o.yes || statefulset.Replicas(set) == 0); err != nil {
 		return err
 	}

@@ -253,6 +253,15 @@ func TestDiagnoseNamesTheProblemAndTheRemedy(t *testing.T) {
 		{"the settings may have a row for the kind", healthy(), func(f *Facts) {
 			f.Owners, f.Settings = known(ownersOfSets()), denied[map[string]string]("get", "", "configmaps")
 		}, "owners"},
+		{"the namespaces allow no pauses", healthy(), func(f *Facts) {
+			f.Owners = known(ownersOfSets())
+			for i := range f.Owners.Value {
+				f.Owners.Value[i].Forbids = true
+			}
+		}, "owners"},
+		{"an operator removes the label", healthy(), func(f *Facts) {
+			f.Unlabelled = []Unlabelled{{"shop/mq-server", "kubectl label -n shop rabbitmqclusters.rabbitmq.com mq drydock.dev/managed=true"}}
+		}, "owners"},
 		{"the rows have a mistake", healthy(), func(f *Facts) { f.OwnersMistake = "row 1: group: is missing" }, "owners"},
 	} {
 		row.change(&row.facts)

@@ -21,6 +21,15 @@ type Facts struct {
 	Owners   Answer[[]Owner]
 	// OwnersMistake says why the rows of DRYDOCK_OWNERS cannot be used. It is empty if they can.
 	OwnersMistake string
+	// Unlabelled are the opted-in sets whose operator removes the label, and whose resource lacks it.
+	Unlabelled []Unlabelled
+}
+
+// Unlabelled is a set that will lose its label.
+type Unlabelled struct {
+	Set string
+	// Command gives the resource the label.
+	Command string
 }
 
 // Server has the versions of the API server.
@@ -138,4 +147,6 @@ type Owner struct {
 	Lacking []string
 	// Sets counts the sets.
 	Sets int
+	// Forbids is true if the namespace does not allow a pause.
+	Forbids bool
 }

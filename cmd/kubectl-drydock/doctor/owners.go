@@ -86,6 +86,20 @@ func owned(f Facts) []Finding {
 		findings = append(findings, Finding{subject, Note, "Drydock does not know how to pause " + list(unknown),
 			"add a row to DRYDOCK_OWNERS, or pause the operator yourself and set drydock.dev/owner-policy=ignore on the sets"})
 	}
+	var forbidding []string
+	for _, o := range f.Owners.Value {
+		if o.Forbids && o.Operator != "" && !slices.Contains(forbidding, o.Namespace) {
+			forbidding = append(forbidding, o.Namespace)
+		}
+	}
+	for _, namespace := range forbidding {
+		findings = append(findings, Finding{subject, Problem,
+			"namespace " + namespace + " does not allow Drydock to pause the operators of its sets", owners.ConsentCommand(namespace)})
+	}
+	for _, u := range f.Unlabelled {
+		findings = append(findings, Finding{subject, Problem, "the operator of StatefulSet " + u.Set + " removes the label " + api.ManagedLabel +
+			" from it, which belongs on the custom resource", u.Command})
+	}
 	if len(findings) == 0 {
 		findings = append(findings, Finding{subject, OK, ownedState(f.Owners.Value), ""})
 	}

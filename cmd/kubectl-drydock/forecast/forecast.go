@@ -5,7 +5,9 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/resize"
@@ -17,6 +19,8 @@ type Input struct {
 	// Input has the facts that detect-resize would judge. Its Cluster must be set.
 	resize.Input
 	Overrides Overrides
+	// Controller is the custom resource that controls the set. It is nil if there is none, or if it cannot be read.
+	Controller *unstructured.Unstructured
 	// Budgets are the PodDisruptionBudgets of the namespace.
 	Budgets []policyv1.PodDisruptionBudget
 }
@@ -28,6 +32,7 @@ type Overrides struct {
 
 // Forecast predicts the consequences of one resize.
 type Forecast struct {
+	live    *appsv1.StatefulSet
 	in      Input // with a copy of the set that has opted in and has the overrides
 	request *resize.Changes
 	record  *api.Resize // the first record of the resize; nil if none would begin
@@ -40,7 +45,7 @@ type Forecast struct {
 
 // New judges the set as if it had opted in and had the annotations of the overrides.
 func New(in Input) *Forecast {
-	f := &Forecast{in: in}
+	f := &Forecast{live: in.Set, in: in}
 	f.applyOverrides()
 	if !f.addConditions() {
 		return f
@@ -76,7 +81,7 @@ func (f *Forecast) applyOverrides() {
 	observed.Set, f.in.Observed = set, &observed
 	set.Labels, set.Annotations = nonNil(set.Labels), nonNil(set.Annotations)
 	if !statefulset.Managed(set) {
-		f.addCondition(api.NotManaged, "the set opts in: kubectl -n %s label sts %s %s=true", set.Namespace, set.Name, api.ManagedLabel)
+		f.addCondition(api.NotManaged, "the set opts in: %s", f.in.Registry.OptInCommand(set))
 		set.Labels[api.ManagedLabel] = "true"
 	}
 	for _, a := range []struct{ key, value string }{

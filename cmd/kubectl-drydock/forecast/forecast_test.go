@@ -13,6 +13,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -227,6 +228,8 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 	toTemplate := given("auto", set(known),
 		claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = requests32Mi() })))
 	toTemplate.Set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
+	allowing := given("data=128Mi", set(known), claims("fixed"))
+	allowing.Cluster.PauseOwners = true
 	file := golden.Open(t)
 	for _, row := range []struct {
 		situation string
@@ -238,6 +241,7 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 		{"its kind is unknown", given("data=128Mi", set(owned("example.com/v1", "Database")), claims("fixed")), false},
 		{"the claims only grow to the size of the template", toTemplate, false},
 		{"its apiVersion is unreadable", given("data=128Mi", set(owned("a/b/c", "Database")), claims("fixed")), false},
+		{"its kind is in the table, and the namespace allows the pause", allowing, true},
 	} {
 		o := New(row.in).Document(nil, nil).Owner
 		if o == nil || o.Paused != row.paused || o.Name != "main" {
@@ -248,6 +252,39 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 	}
 	if o := New(given("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
 		t.Errorf("a set without an owner has owner %+v", o)
+	}
+}
+
+// TestPlanSaysWhereTheLabelLasts: the operator of RabbitMQ removes labels from its StatefulSets.
+func TestPlanSaysWhereTheLabelLasts(t *testing.T) {
+	const command = "kubectl label -n shop rabbitmqclusters.rabbitmq.com mq drydock.dev/managed=true"
+	controlled := build.Edit(func(s *appsv1.StatefulSet) {
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "rabbitmq.com/v1beta1", Kind: "RabbitmqCluster", Name: "mq", UID: "uid-mq",
+			Controller: ptr.To(true)}}
+	})
+	custom := func(labels map[string]string) *unstructured.Unstructured {
+		object := &unstructured.Unstructured{Object: map[string]any{}}
+		object.SetLabels(labels)
+		return object
+	}
+	for name, row := range map[string]struct {
+		set                 objects
+		controller          *unstructured.Unstructured
+		warned, conditional bool
+	}{
+		"the resource lacks the label":  {set(controlled), custom(nil), true, false},
+		"the resource has the label":    {set(controlled), custom(map[string]string{api.ManagedLabel: "true"}), false, false},
+		"the resource cannot be read":   {set(controlled), nil, false, false},
+		"the set has no label any more": {set(controlled, build.Label(api.ManagedLabel, "")), custom(nil), false, true},
+	} {
+		in := given("data=128Mi", row.set, claims("fixed"))
+		in.Controller = row.controller
+		d := New(in).Document(nil, nil)
+		named := func(text string) bool { return strings.Contains(text, command) }
+		if slices.ContainsFunc(d.Warnings, named) != row.warned ||
+			slices.ContainsFunc(d.Conditions, func(p resize.Problem) bool { return named(p.Message) }) != row.conditional {
+			t.Errorf("%s: warnings %q, conditions %v", name, d.Warnings, d.Conditions)
+		}
 	}
 }
 

@@ -38,6 +38,11 @@ func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document
 		f.compareUsage(d)
 		f.compareCapacity(d)
 	}
+	if f.in.Controller != nil && statefulset.Managed(f.live) {
+		if advice := f.in.Registry.OptInAdvice(f.live, f.in.Controller); advice != "" {
+			d.Warnings = append(d.Warnings, advice)
+		}
+	}
 	d.Refused = append(d.Refused, denials(checks)...)
 	d.Verdict = f.verdict(d)
 	return d
@@ -127,8 +132,10 @@ func (f *Forecast) owner() *Owner {
 	case !row.Supports(owners.ByPause):
 		o.How = "it can be stopped for a sleep, but not paused for a resize: pause-owner would refuse"
 	default:
-		o.Paused, o.How = true, fmt.Sprintf("by %s. This needs the annotation %s=%s on it, or the label %s=%s on its namespace", settings(row),
-			api.AllowAnnotation, api.AllowPause, api.PauseOwnersLabel, api.AllowValue)
+		o.Paused, o.How = true, "by "+settings(row)
+		if !f.in.Cluster.PauseOwners {
+			o.How += ". The namespace must allow it first: " + owners.ConsentCommand(f.in.Set.Namespace)
+		}
 		o.Then = f.afterwards(row, o)
 	}
 	return o

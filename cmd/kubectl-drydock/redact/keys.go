@@ -34,7 +34,7 @@ var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.Templa
 	api.LastActivityAnnotation, api.SleepRequestedAnnotation, api.AwakeUntilAnnotation, api.KeepWarmAnnotation, api.MinUptimeAnnotation,
 	api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.WakeReadyAnnotation, api.CleanupOnScaleUpAnnotation,
 	api.CleanupFromAnnotation, api.CleanupAtZeroAnnotation, api.CleanupOnDeleteAnnotation,
-	api.SuccessMessageAnnotation, api.AllowAnnotation, api.ReplicaOfAnnotation,
+	api.SuccessMessageAnnotation, api.ReplicaOfAnnotation,
 	api.ReclaimPolicyAnnotation, api.RetainedUntilAnnotation, api.UndoingSinceAnnotation, moverreport.LeaseAnnotation)
 
 // ownDocuments maps the other annotations of Drydock to the rules for their documents. An annotation without a rule is removed:

@@ -33,7 +33,7 @@ func TestOwnerIsPausedAndResumed(t *testing.T) {
 	}
 	k.ExpectResized(t, before)
 	k.Eventually("the owner is as before", func() string {
-		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 1 {
+		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 0 {
 			return "it is paused"
 		}
 		return ""

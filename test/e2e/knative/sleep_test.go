@@ -64,7 +64,7 @@ func TestSetSleepsAndWakesByEvents(t *testing.T) {
 		t.Errorf("the operator started the pods %d times", n)
 	}
 	k.Eventually("the owner is as before (I5)", func() string {
-		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 1 {
+		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 0 {
 			return "it is paused"
 		}
 		return ""

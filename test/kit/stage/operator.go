@@ -47,7 +47,7 @@ func (s *Stage) StartOperator(t testing.TB, row owners.Row, kind string, replica
 func (s *Stage) ExpectOperatorActive(t testing.TB, row owners.Row, kind string, operator *Operator) {
 	t.Helper()
 	s.Eventually("the owner is as before (I5)", func() string {
-		if now := s.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 1 {
+		if now := s.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 0 {
 			return "it is paused"
 		}
 		return ""

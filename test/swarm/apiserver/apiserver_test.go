@@ -232,4 +232,21 @@ func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
 			}
 		})
 	}
+	for who, refused := range map[string]bool{"pause-owner": false, "restore": true, "grow-volumes": true} {
+		t.Run(who+" removes the copy of a pause's record", func(t *testing.T) {
+			server := withSet(t, policies)
+			if _, err := server.Change(jane, web, "", annotate("owner-paused", "{}")); err != nil {
+				t.Fatalf("an operator cannot copy it: %v", err)
+			}
+			_, err := server.Change(Client{"system:serviceaccount:drydock:" + who, "drydock"}, web, "", func(o *Object) error {
+				annotations := o.GetAnnotations()
+				delete(annotations, "drydock.dev/owner-paused")
+				o.SetAnnotations(annotations)
+				return nil
+			})
+			if (err != nil) != refused {
+				t.Errorf("%v, want refused %v", err, refused)
+			}
+		})
+	}
 }
