@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -27,6 +28,7 @@ func TestResizeAndRollbackOfOtherSets(t *testing.T) {
 		"a partition":                        {rolling, withPartition},
 		"minReadySeconds":                    {rolling, func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = 3 }},
 		"claims are deleted with the set":    {ordered, deletesClaims},
+		"an init container and a sidecar":    {withInitContainers},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := kit.WorldSet("web", 2, "64Mi", "data", "wal", "logs")
@@ -66,6 +68,12 @@ func startOf(s *appsv1.StatefulSet) int32 {
 func withPartition(s *appsv1.StatefulSet) {
 	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType,
 		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: ptr.To[int32](1)}}
+}
+
+// withInitContainers adds an init container that ends before the pod starts, and one that runs as long as the pod.
+func withInitContainers(s *appsv1.StatefulSet) {
+	s.Spec.Template.Spec.InitContainers = []corev1.Container{{Name: "prepare", Image: "dev.local/busybox:1"},
+		{Name: "log", Image: "dev.local/busybox:1", RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}}
 }
 
 func deletesClaims(s *appsv1.StatefulSet) {

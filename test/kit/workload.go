@@ -31,11 +31,23 @@ func (n *Node) startPod(ctx context.Context, pod *corev1.Pod) {
 	n.started[pod.UID] = true
 	n.mu.Unlock()
 	n.growMountedFileSystems(ctx, pod)
+	n.setStatus(ctx, pod, startedStatus(pod))
+}
+
+// startedStatus returns the kubelet's status for a pod whose init containers have exited with 0, and whose sidecars and containers run.
+func startedStatus(pod *corev1.Pod) corev1.PodStatus {
 	status := corev1.PodStatus{Phase: corev1.PodRunning, StartTime: ptr.To(metav1.Now()), Conditions: ready(corev1.ConditionTrue, "")}
+	for _, c := range pod.Spec.InitContainers {
+		report := running(c.Name)
+		if ptr.Deref(c.RestartPolicy, "") != corev1.ContainerRestartPolicyAlways {
+			report.Started, report.State = ptr.To(false), completed()
+		}
+		status.InitContainerStatuses = append(status.InitContainerStatuses, report)
+	}
 	for _, c := range pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, running(c.Name))
 	}
-	n.setStatus(ctx, pod, status)
+	return status
 }
 
 // startWriting lets a pod write to its volumes. The caller has locked the node.
@@ -108,10 +120,18 @@ func (n *Node) endPod(ctx context.Context, pod *corev1.Pod) {
 func stoppedStatus(pod *corev1.Pod) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	status.Phase, status.Conditions = corev1.PodSucceeded, ready(corev1.ConditionFalse, "PodCompleted")
-	for i := range status.ContainerStatuses {
-		status.ContainerStatuses[i].Ready, status.ContainerStatuses[i].Started = false, ptr.To(false)
-		status.ContainerStatuses[i].State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
-			StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}
+	for _, reports := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses} {
+		for i := range reports {
+			if reports[i].State.Terminated == nil { // an init container has ended before
+				reports[i].Ready, reports[i].Started, reports[i].State = false, ptr.To(false), completed()
+			}
+		}
 	}
 	return status
+}
+
+// completed returns the state of a container that has exited with 0 now.
+func completed() corev1.ContainerState {
+	return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: metav1.Now(),
+		FinishedAt: metav1.Now()}}
 }
