@@ -17,7 +17,7 @@ export GOFLAGS := $(GOFLAGS) -trimpath
 #   root     loop devices, mounts, other users, file systems' tools: test-mover
 #   page     a browser: test-page
 #   busybox  the shell of the demo's pods: test-demo
-#   cluster  an API server or a node: test-api, test-sim, test-e2e, test-knative
+#   cluster  an API server or a node: test-api, test-sim, test-operators, test-e2e, test-knative
 TAGS := root,page,busybox,cluster
 
 # The cluster for configure, deploy and undeploy: that of KUBECONFIG, or the local node.
@@ -42,8 +42,8 @@ endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
   demo test test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim \
-  test-e2e test-knative test-func e2e-tools sim swarm test-fresh soak chaos model mutants traces bench bench-scale bench-knative \
-  configure-standalone owner-roles \
+  operators test-operators test-e2e test-knative test-func e2e-tools sim swarm test-fresh soak chaos model mutants traces bench \
+  bench-scale bench-knative configure-standalone owner-roles \
   generate golden \
   lint presubmit
 
@@ -102,8 +102,8 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo ## all tests but Knative's
-test: test-api test-sim test-e2e
+test: test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo
+test: test-api test-sim test-e2e ## all tests but Knative's and those with real operators
 
 model: ## checks every interleaving of a resize without a limit, and 2,000 random walks (test/model)
 	DRYDOCK_MODEL_STATES=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
@@ -165,6 +165,23 @@ test-sim: ## simulates crashes and interference between any two writes, a sample
 sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
 	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 300m -parallel 40 -part 100
+
+# The operators of test-operators, each with a folder in test/operators/build. zookeeper's needs root. SMOKE=1 takes one kind of one
+# operator, and of the resizes those without a copy: three minutes.
+OPERATORS ?= $(if $(SMOKE),prometheus,prometheus rabbitmq eck zookeeper mongodb)
+
+operators: # compiles the operators of test-operators
+	for o in $(OPERATORS); do (cd test/operators/build/$$o && $(BUILD) -o $(CURDIR)/bin/operators/$$o/ tool) || exit 1; done
+
+# The API server is a new one, and is removed afterwards, because the tests of test-api define the operators' kinds in another way.
+empty :=
+space := $(empty) $(empty)
+test-operators: operators ## real operators, while their sets sleep or are resized (OPERATORS=rabbitmq: only this one; SMOKE=1: few)
+	$(CLUSTER) down --size=control-plane
+	$(CLUSTER) up --size=control-plane
+	cd test/operators && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 12 \
+	  -run '/^($(subst $(space),|,$(strip $(OPERATORS))))$$$(if $(SMOKE),/^Prometheus$$/in_place)' .; \
+	  code=$$?; cd $(CURDIR) && $(CLUSTER) down --size=control-plane; exit $$code
 
 # It covers all packages whose tests take their seed from test/seed. test-knative and soak need a node.
 test-fresh: export SEED := $(or $(SEED),$(shell date +%s))
@@ -291,6 +308,7 @@ lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up
 	cd test/gitops/argo && go vet .
 	cd test/monitoring && go vet .
 	cd test/brokers && go vet .
+	cd test/operators && go vet -tags cluster .
 	$(MAKE) --no-print-directory generate && git diff --exit-code -- config/crd docs/reference shared/api/v1alpha1
 
 presubmit: lint test ## runs all checks that a change must pass

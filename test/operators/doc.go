@@ -1,0 +1,7 @@
+// Package operators tests Drydock with real operators: the released program of an operator runs on a real API server with its controllers,
+// creates a StatefulSet for its custom resource, and reconciles it while the set sleeps or is resized. test/kit plays the machines, so no
+// container of a database runs.
+//
+// The folders below build are modules without code. Each holds the version of one operator, and make test-operators builds its program. So
+// the libraries of operators mix neither with Drydock's nor with each other's.
+package operators

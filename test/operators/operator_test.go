@@ -1,0 +1,187 @@
+//go:build cluster
+
+package operators
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"drydock.dev/test/kit"
+)
+
+// operator is the released program of an operator.
+type operator struct {
+	name    string   // of its folder in build and in bin/operators
+	program string   // its file there
+	module  string   // the Go module with its source
+	crds    []string // files and folders of this module that define its kinds
+	// command returns the arguments and the environment of a process that reconciles one namespace.
+	command func(namespace, address string) (arguments, environment []string)
+	// needsPod: the process must believe that it runs in a pod. So it gets the file with the namespace, and a pod of this name.
+	needsPod string
+}
+
+var prometheusOperator = &operator{
+	name: "prometheus", program: "operator", module: "github.com/prometheus-operator/prometheus-operator",
+	crds: []string{"example/prometheus-operator-crd"},
+	command: func(namespace, address string) ([]string, []string) {
+		return []string{"--namespaces=" + namespace, "--web.listen-address=" + address, "--kubelet-endpoints=false"}, nil
+	},
+}
+
+var rabbitmqOperator = &operator{
+	name: "rabbitmq", program: "cluster-operator", module: "github.com/rabbitmq/cluster-operator/v2",
+	crds: []string{"config/crd/bases"},
+	command: func(namespace, _ string) ([]string, []string) {
+		return []string{"--metrics-bind-address=0"}, []string{"OPERATOR_NAMESPACE=" + namespace, "OPERATOR_SCOPE_NAMESPACE=" + namespace,
+			"LEASE_DURATION=6", "RENEW_DEADLINE=4", "RETRY_PERIOD=1"}
+	},
+}
+
+var eck = &operator{
+	name: "eck", program: "cmd", module: "github.com/elastic/cloud-on-k8s/v3",
+	crds: []string{"config/crds/v1/all-crds.yaml"},
+	command: func(namespace, _ string) ([]string, []string) {
+		return []string{"manager", "--namespaces=" + namespace, "--operator-namespace=" + namespace, "--metrics-port=0",
+			"--enable-leader-election=false", "--disable-telemetry", "--disable-config-watch", "--manage-webhook-certs=false"}, nil
+	},
+}
+
+var zookeeperOperator = &operator{
+	name: "zookeeper", program: "zookeeper-operator", module: "github.com/pravega/zookeeper-operator",
+	crds: []string{"config/crd/bases"}, needsPod: "operator",
+	command: func(namespace, _ string) ([]string, []string) {
+		return []string{"--metrics-bind-address=0"}, []string{"WATCH_NAMESPACE=" + namespace, "POD_NAME=operator"}
+	},
+}
+
+// Its process listens on port 8080, so only one test may run it at a time.
+var mongodbOperator = &operator{
+	name: "mongodb", program: "manager", module: "github.com/mongodb/mongodb-kubernetes-operator",
+	crds: []string{"config/crd/bases"},
+	command: func(namespace, _ string) ([]string, []string) {
+		return nil, []string{"WATCH_NAMESPACE=" + namespace, "AGENT_IMAGE=example.com/agent:1", "VERSION_UPGRADE_HOOK_IMAGE=example.com/hook:1",
+			"READINESS_PROBE_IMAGE=example.com/probe:1", "MONGODB_IMAGE=mongodb-community-server", "MONGODB_REPO_URL=example.com/mongodb"}
+	},
+}
+
+// about returns what the go command knows about the operator's module: its Dir or Version.
+func (o *operator) about(t *testing.T, field string) string {
+	t.Helper()
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{."+field+"}}", o.module)
+	list.Dir = filepath.Join(kit.Root(t), "test", "operators", "build", o.name)
+	said, err := list.Output()
+	if err != nil {
+		t.Fatalf("looking for the module of %s: %v", o.name, err)
+	}
+	return strings.TrimSpace(string(said))
+}
+
+// installed has the operators whose kinds this process has defined.
+var installed sync.Map
+
+// install defines the operator's kinds.
+func (o *operator) install(t *testing.T) {
+	t.Helper()
+	once, _ := installed.LoadOrStore(o.name, &sync.Once{})
+	once.(*sync.Once).Do(func() {
+		folder := o.about(t, "Dir")
+		var files []string
+		for _, path := range o.crds {
+			files = append(files, "-f", filepath.Join(folder, path))
+		}
+		kubectl := func(arguments ...string) error {
+			arguments = append(append(arguments, "--kubeconfig", kit.APIPath(t)), files...)
+			said, err := exec.CommandContext(t.Context(), kit.Kubectl(t), arguments...).CombinedOutput()
+			if err != nil {
+				err = fmt.Errorf("%w: %s", err, said)
+			}
+			return err
+		}
+		if err := kubectl("apply", "--server-side", "--force-conflicts"); err != nil {
+			t.Fatalf("defining the kinds of %s: %v\nIf make test-api has defined them, run: make cluster-down", o.name, err)
+		}
+		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
+			err := kubectl("wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
+			if err == nil {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("waiting for the kinds of %s: %v", o.name, err)
+			}
+		}
+	})
+}
+
+// process is an operator that runs, and can be stopped and started again.
+type process struct {
+	t         *testing.T
+	operator  *operator
+	namespace string
+	address   string
+	log       bytes.Buffer // nobody reads it before the process has ended
+	command   *exec.Cmd
+}
+
+// run starts the operator for the namespace. It ends with the test, and a failed test logs the end of its output.
+func (o *operator) run(t *testing.T, namespace string) *process {
+	t.Helper()
+	p := &process{t: t, operator: o, namespace: namespace, address: kit.FreeAddress(t)}
+	p.start()
+	t.Cleanup(func() {
+		p.stop()
+		if t.Failed() {
+			lines := strings.Split(p.log.String(), "\n")
+			t.Logf("the output of %s ends with:\n%s", o.name, strings.Join(lines[max(0, len(lines)-40):], "\n"))
+		}
+	})
+	return p
+}
+
+// asPod runs a program with the file that shows a container its namespace. The file is in mounts of the process's own, which needs root.
+const asPod = `mount -t tmpfs none /var/run && mkdir -p /var/run/secrets/kubernetes.io/serviceaccount &&
+printf %s "$WATCH_NAMESPACE" >/var/run/secrets/kubernetes.io/serviceaccount/namespace && exec "$@"`
+
+func (p *process) start() {
+	p.t.Helper()
+	arguments, environment := p.operator.command(p.namespace, p.address)
+	program := filepath.Join(kit.Root(p.t), "bin", "operators", p.operator.name, p.operator.program)
+	if _, err := os.Stat(program); err != nil {
+		p.t.Fatalf("%v: build it with make operators", err)
+	}
+	if p.operator.needsPod != "" {
+		program, arguments = "unshare", append([]string{"--mount", "sh", "-ec", asPod, "sh", program}, arguments...)
+	}
+	p.command = exec.Command(program, arguments...)
+	p.command.Env = append(append(os.Environ(), "KUBECONFIG="+kit.APIPath(p.t)), environment...)
+	p.command.Stdout, p.command.Stderr = &p.log, &p.log
+	if err := p.command.Start(); err != nil {
+		p.t.Fatalf("starting %s: %v", p.operator.name, err)
+	}
+}
+
+// stop ends the operator, as the end of its pod does.
+func (p *process) stop() {
+	if p.command == nil {
+		return
+	}
+	_ = p.command.Process.Signal(syscall.SIGTERM)
+	kill := time.AfterFunc(10*time.Second, func() { _ = p.command.Process.Kill() })
+	_ = p.command.Wait()
+	kill.Stop()
+	p.command = nil
+}
+
+func (p *process) restart() {
+	p.t.Helper()
+	p.stop()
+	p.start()
+}
