@@ -62,7 +62,8 @@ func TestMetadataOfSetIsMended(t *testing.T) {
 
 // TestUnreadableControllerKeepsCopy: as long as the resource may have the record, its operator would copy it again.
 func TestUnreadableControllerKeepsCopy(t *testing.T) {
-	in := Input{Observed: build.World(build.Set("web", controlledBy(unpausedRabbit(nil, nil)), build.Annotation(api.OwnerPausedAnnotation, "{}"))),
+	set := build.Set("web", controlledBy(unpausedRabbit(nil, nil)), build.Annotation(api.OwnerPausedAnnotation, "{}"))
+	in := Input{Observed: build.World(set),
 		Controller: &Owner{Problem: "it is forbidden"}}
 	if p := Decide(in); p.Kind == plan.KindDo {
 		t.Error(p)

@@ -47,7 +47,7 @@ func recreate(in Input, record *api.Resize, shape api.Shape) plan.Plan {
 // makeOrder returns the manifest of the set to create.
 func makeOrder(in Input, record *api.Resize, shape api.Shape) *unstructured.Unstructured {
 	next := record.Clone()
-	next.Set.UID = "" // the new set has no UID yet
+	next.Set.UID, next.Former = "", in.Set.UID // the new set has no UID yet
 	set := resources.SetFields(resources.MakeSet(in.Manifest(), shape.Templates, next), shape.Fields)
 	if cleanup.NeedsFinalizer(in.Set) {
 		set = resources.AddCleanupFinalizer(set)

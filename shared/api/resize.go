@@ -30,6 +30,9 @@ type Resize struct {
 	Templates []TemplateTarget `json:"templates,omitempty"`
 	// ReplaceSet is true when the StatefulSet must be created again, because its own templates or fields change.
 	ReplaceSet bool `json:"replaceSet,omitempty"`
+	// Former is the UID of the set that this one has replaced. A resize that is undone replaces a set twice, and other records may belong to
+	// the first or the second one.
+	Former types.UID `json:"former,omitempty"`
 	// Before has the former templates of the set if ReplaceSet is true.
 	Before []TemplateTarget `json:"before,omitempty"`
 	// Fields are the other immutable fields that change, FieldsBefore their former values.
@@ -199,9 +202,10 @@ func (r *Resize) TargetOf(move *Move) string { return TargetName(r.Operation, mo
 // Annotation returns the key under which the record is stored.
 func (r *Resize) Annotation() string { return StatusAnnotation }
 
-// isOfFormer reports whether the record belongs to the set that the set's latest resize has replaced by this one. The id of that resize
-// comes from the former UID.
+// isOfFormer reports whether the record belongs to a set that the set's latest resize has replaced by this one. The id of that resize comes
+// from the UID of the first one.
 func (h *Header) isOfFormer(set *appsv1.StatefulSet) bool {
 	resize, err := LoadResize(set)
-	return err == nil && resize != nil && resize.ReplaceSet && h.Set.Name == set.Name && resize.HasIDOf(h.Set.UID)
+	return err == nil && resize != nil && resize.ReplaceSet && h.Set.Name == set.Name &&
+		(resize.HasIDOf(h.Set.UID) || h.Set.UID != "" && h.Set.UID == resize.Former)
 }

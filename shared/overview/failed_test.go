@@ -33,24 +33,25 @@ func TestListShowsEveryOperationThatAnAlertCounts(t *testing.T) {
 	withdrawn := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
 	aborted := build.Status(build.Operation(api.Failed, func(r *api.Resize) { r.Reason = api.Aborted }))
 	paused := build.Status(build.Operation(api.Succeeded, func(r *api.Resize) { r.OwnerProblem = "it says 1Gi" }))
+	idle := build.IdleTimeout("1h")
 	for situation, row := range map[string]struct {
 		options []build.Option
 		want    string
 	}{
-		"a cleanup has failed":                               {[]build.Option{cleanup(api.Failed)}, "Cleanup Failed"},
-		"a cleanup was refused":                              {[]build.Option{resize(api.Succeeded), cleanup(api.Refused)}, "Cleanup Refused"},
-		"a scaling has failed":                               {[]build.Option{scaling(api.Failed)}, "Scale Failed"},
-		"a sleep has failed":                                 {[]build.Option{build.IdleTimeout("1h"), build.WithSleep(build.Sleep(api.Failed))}, "Sleep Failed"},
-		"a cleanup cannot be read":                           {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Cleanup "},
-		"a scaling cannot be read":                           {[]build.Option{build.Annotation(api.ScaleAnnotation, "{")}, "Scale "},
-		"a sleep cannot be read":                             {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Sleep "},
-		"a resize runs, a scaling failed":                    {[]build.Option{resize(api.Moving), scaling(api.Failed)}, "Resize Moving, Scale Failed"},
-		"a scaling runs, a resize failed":                    {[]build.Option{resize(api.Failed), scaling(api.Scaling)}, "Scale Scaling, Resize Failed"},
-		"everything has succeeded":                           {[]build.Option{resize(api.Succeeded), cleanup(api.Succeeded), scaling(api.Succeeded)}, ""},
-		"a resize has succeeded, and its owner stays paused": {[]build.Option{request, paused}, "Resize Succeeded"},
-		"a set sleeps, and nothing else":                     {[]build.Option{build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}, ""},
-		"a user withdrew a failed resize":                    {[]build.Option{withdrawn(api.Failed)}, ""},
-		"a user withdrew a refused resize":                   {[]build.Option{withdrawn(api.Refused)}, ""},
+		"a cleanup has failed":                  {[]build.Option{cleanup(api.Failed)}, "Cleanup Failed"},
+		"a cleanup was refused":                 {[]build.Option{resize(api.Succeeded), cleanup(api.Refused)}, "Cleanup Refused"},
+		"a scaling has failed":                  {[]build.Option{scaling(api.Failed)}, "Scale Failed"},
+		"a sleep has failed":                    {[]build.Option{idle, build.WithSleep(build.Sleep(api.Failed))}, "Sleep Failed"},
+		"a cleanup cannot be read":              {[]build.Option{build.Annotation(api.CleanupAnnotation, "{")}, "Cleanup "},
+		"a scaling cannot be read":              {[]build.Option{build.Annotation(api.ScaleAnnotation, "{")}, "Scale "},
+		"a sleep cannot be read":                {[]build.Option{build.Annotation(api.SleepAnnotation, "{")}, "Sleep "},
+		"a resize runs, a scaling failed":       {[]build.Option{resize(api.Moving), scaling(api.Failed)}, "Resize Moving, Scale Failed"},
+		"a scaling runs, a resize failed":       {[]build.Option{resize(api.Failed), scaling(api.Scaling)}, "Scale Scaling, Resize Failed"},
+		"everything has succeeded":              {[]build.Option{resize(api.Succeeded), cleanup(api.Succeeded), scaling(api.Succeeded)}, ""},
+		"its owner stays paused after a resize": {[]build.Option{request, paused}, "Resize Succeeded"},
+		"a set sleeps, and nothing else":        {[]build.Option{build.Replicas(0), build.WithSleep(build.Sleep(api.Asleep))}, ""},
+		"a user withdrew a failed resize":       {[]build.Option{withdrawn(api.Failed)}, ""},
+		"a user withdrew a refused resize":      {[]build.Option{withdrawn(api.Refused)}, ""},
 		"a resize failed, and the request that replaces it is invalid": {[]build.Option{build.Resize("data=25Gb"),
 			withdrawn(api.Failed)}, "Resize Failed"},
 		"a user aborted a resize": {[]build.Option{request, aborted}, ""},

@@ -38,8 +38,8 @@ func StartObstacles(in Input, w *Changes) []Problem {
 	return found
 }
 
-// podsToDelete returns the pods of an OnDelete set that have another revision than their replacements. No member with such a pod is stopped,
-// because the stop would also be a rollout.
+// podsToDelete returns the pods of an OnDelete set that have another revision than their replacements. No member with such a pod is
+// stopped, because the stop would also be a rollout.
 func podsToDelete(in Input) []string {
 	if in.Set.Spec.UpdateStrategy.Type != appsv1.OnDeleteStatefulSetStrategyType {
 		return nil
