@@ -66,7 +66,7 @@ func TestSetIsRecreatedFromJournal(t *testing.T) {
 	all := append(append(source(web0), target(web0)...), pod(0)...)
 	at := setWithOldTemplate(record)
 	order := orderInJournal(at, record)
-	fresh := movingOne(api.MemberWaiting, build.ReplacesSet, func(r *api.Resize) { r.Set.UID = "" })
+	fresh := movingOne(api.MemberWaiting, build.ReplacesSet, func(r *api.Resize) { r.Set.UID, r.Former = "", "uid-web" })
 	late := movingOne(api.MemberWaiting, build.ReplacesSet, build.Due(-time.Second))
 	edited := setWithOldTemplate(record, build.Annotation("team", "new"))
 	lateOrder := orderInJournal(setWithOldTemplate(late), late)

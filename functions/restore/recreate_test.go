@@ -23,8 +23,8 @@ import (
 // orderInJournal is the journal with the order to create the set, made from the present set.
 func orderInJournal(from objects, record *api.Resize) objects {
 	next := record.Clone()
-	next.Set.UID = ""
 	s := from[0].(*appsv1.StatefulSet)
+	next.Set.UID, next.Former = "", s.UID
 	return objects{withOrder(journalOf(web0)[0].(*appsv1.ControllerRevision), s, resources.MakeSet(build.Untyped(s), record.Templates, next))}
 }
 
