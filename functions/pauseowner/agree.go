@@ -55,8 +55,8 @@ func (in Input) disagreement(record OwnerRecord, differences []owners.Difference
 	if err := in.Failures.Of(record.Resource, record.Owner.Name); err != nil {
 		refused = fmt.Sprintf(" The API server rejects Drydock's change: %v.", err)
 	}
-	return fmt.Sprintf("the data is safe and the pods run on the new volumes, but %s %s stays paused, because its operator would undo the "+
-		"resize: %s.%s Change that with kubectl drydock resize -n %s sts/%s --update-owner. To end the pause without it, annotate the "+
-		"StatefulSet with %s=%s. It ends %.0f hours after the resize", record.Owner.Kind, record.Owner.Name, strings.Join(fields, ", "), refused,
-		in.Namespace, in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, agreementTimeout.Hours())
+	return fmt.Sprintf("the data is safe and the pods run on the new volumes, but %s %s stays paused, because its operator would %s: "+
+		"%s.%s Change that with kubectl drydock resize -n %s sts/%s --update-owner. To end the pause without it, annotate the "+
+		"StatefulSet with %s=%s. It ends %.0f hours after the resize", record.Owner.Kind, record.Owner.Name, record.Row.OnDifference.WouldDo(),
+		strings.Join(fields, ", "), refused, in.Namespace, in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, agreementTimeout.Hours())
 }

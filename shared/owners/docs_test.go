@@ -1,6 +1,7 @@
 package owners
 
 import (
+	stdcmp "cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -58,7 +59,7 @@ func TestDocsExampleIsValid(t *testing.T) {
 }
 
 // line is a line of the table in the docs.
-type line struct{ operator, kinds, pause, stop, size, label, confirmed string }
+type line struct{ operator, kinds, pause, stop, size, differs, label, confirmed string }
 
 // markdown renders the table for the docs. Rows of an operator that differ only in their kinds share a line.
 func markdown(registry Registry) string {
@@ -76,9 +77,11 @@ func markdown(registry Registry) string {
 		lines = append(lines, next)
 	}
 	var b strings.Builder
-	b.WriteString("| operator | kinds | pause | stop | size of the claims | label goes on | confirmed by |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| operator | kinds | pause | stop | size of the claims | if it differs | label goes on | confirmed by |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.pause, l.stop, l.size, l.label, l.confirmed)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.pause, l.stop, l.size, l.differs, l.label,
+			l.confirmed)
 	}
 	return b.String()
 }
@@ -89,7 +92,7 @@ func lineOf(row Row) line {
 		names = append(names, k.Name)
 	}
 	l := line{operator: row.Operator, kinds: fmt.Sprintf("%s (`%s`)", strings.Join(names, ", "), row.Group), pause: cell(row.Pause),
-		stop: cell(row.Stop), size: sizes(row.Storage), confirmed: "its source"}
+		stop: cell(row.Stop), size: sizes(row.Storage), differs: stdcmp.Or(string(row.OnDifference), "–"), confirmed: "its source"}
 	switch {
 	case row.PausedThroughController:
 		l.pause = "by its owner"

@@ -79,6 +79,8 @@ type Row struct {
 	Unverified bool
 	// Storage says where the resource has the sizes of its claims. Empty means that Drydock does not know.
 	Storage []Storage
+	// OnDifference says what the operator does when Storage and the claims differ. Empty means that Drydock does not know.
+	OnDifference OnDifference
 	// Source says where the facts come from.
 	Source string
 	// Ran is the version of the operator that has run with Drydock and does what the row says; empty: only Source says so.

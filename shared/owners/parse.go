@@ -26,7 +26,9 @@ type userRow struct {
 	OptIn    OptIn         `json:"optIn"`
 	Up       bool          `json:"up"`
 	Storage  []userStorage `json:"storage"`
-	Source   string        `json:"source"`
+	// OnDifference is text, so that a wrong word is a mistake of the row.
+	OnDifference OnDifference `json:"onDifference"`
+	Source       string       `json:"source"`
 }
 
 // builtInRow is a row of the built-in table.
@@ -127,6 +129,7 @@ func parseRow(content any, text []byte, fields reflect.Type) (Row, mistakes) {
 	for _, kind := range objectsOf(object["kinds"], decoded.Kinds) {
 		row.Kinds = append(row.Kinds, Kind(kind))
 	}
+	row.OnDifference = decoded.OnDifference
 	for _, storage := range objectsOf(object["storage"], decoded.Storage) {
 		row.Storage = append(row.Storage, Storage(storage))
 	}

@@ -24,6 +24,29 @@ type Storage struct {
 	Class string
 }
 
+// OnDifference says what an operator does when the claims have another size than its resource says.
+type OnDifference string
+
+const (
+	// Recreates: it deletes the StatefulSet, and creates it again with the size in the resource.
+	Recreates OnDifference = "recreates"
+	// Grows: it makes smaller claims larger again, and with larger ones does nothing for the resource any more.
+	Grows OnDifference = "grows"
+	// Blocks: it does nothing for the resource any more.
+	Blocks OnDifference = "blocks"
+)
+
+// differenceWords complete the words "its operator would".
+var differenceWords = map[OnDifference]string{
+	"":        "undo the resize",
+	Recreates: "delete the StatefulSet, and create it again with the former size",
+	Grows:     "make the claims larger again, or do nothing for the resource any more",
+	Blocks:    "do nothing for the resource any more",
+}
+
+// WouldDo says what the operator would do, as the end of the words "its operator would".
+func (d OnDifference) WouldDo() string { return differenceWords[d] }
+
 // Difference is a field of a resource that says something else than the claims of a StatefulSet.
 type Difference struct {
 	Path string
@@ -128,6 +151,12 @@ func (r Row) storageMistakes() mistakes {
 		if slices.ContainsFunc(r.Storage[:i], func(o Storage) bool { return o == s }) {
 			found.add(at+"size", "is listed twice")
 		}
+	}
+	switch _, known := differenceWords[r.OnDifference]; {
+	case !known:
+		found.add("onDifference", fmt.Sprintf("%.63q is unknown; write %s, %s or %s", r.OnDifference, Recreates, Grows, Blocks))
+	case r.OnDifference != "" && len(r.Storage) == 0:
+		found.add("onDifference", "applies only with storage, and the row has none")
 	}
 	if len(r.Storage) > 0 && r.PausedThroughController {
 		found.add("storage", "belongs to the row of the resource that is paused")

@@ -132,6 +132,9 @@ func TestStorageOfRowsIsChecked(t *testing.T) {
 		"[{size: spec.size, class: class}]":              "storage[0].class",
 		"[{size: spec.size}, {size: spec.size}]":         "listed twice",
 		"[{sizes: spec.size}]":                           "storage[0].sizes",
+		"[{size: spec.size}], onDifference: grows":       "",
+		"[{size: spec.size}], onDifference: explodes":    "onDifference: \"explodes\" is unknown",
+		"[], onDifference: grows":                        "applies only with storage",
 		"spec.size":                                      "must be a list",
 	} {
 		_, err := Parse(row + text + "}")
