@@ -8,7 +8,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -17,27 +16,24 @@ import (
 const agreementTimeout = 24 * time.Hour
 
 // awaitAgreement keeps the owner paused after a resize while it disagrees with the claims: its operator would create the set again, undo
-// the resize, or do nothing any more. By the annotation owner-policy, users let Drydock change the owner instead, or end the pause. The
-// plan is a Noop with an empty problem if the pause may end.
-func (in Input) awaitAgreement(record OwnerRecord, current operation.Record) (p plan.Plan, problem string) {
-	agreed := plan.Noop(api.OwnerConsents)
+// the resize, or do nothing any more. The problem says so. By the annotation owner-policy, users end the pause, or let Drydock change the
+// owner: the changes are then written together with the end of the pause.
+func (in Input) awaitAgreement(record OwnerRecord, current operation.Record) (changes []owners.Difference, problem string) {
 	resize, ok := current.(*api.Resize)
 	if !ok || !hasNewClaims(resize) || !statefulset.Managed(in.Set) || in.Set.DeletionTimestamp != nil ||
 		record.Object == nil || record.Object.GetDeletionTimestamp() != nil {
-		return agreed, ""
+		return nil, ""
 	}
 	policy := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])
 	differences := record.Row.Differences(record.Object, in.Set.Name, resize.Templates)
-	if policy == api.OwnerIgnore || len(differences) == 0 {
-		return agreed, ""
+	switch {
+	case policy == api.OwnerIgnore, len(differences) == 0,
+		resize.Finished != nil && !operation.Within(in.Now, resize.Finished.Time, agreementTimeout):
+		return nil, ""
+	case policy == api.OwnerUpdate && in.Failures.Of(record.Resource, record.Owner.Name) == nil:
+		return differences, ""
 	}
-	if resize.Finished != nil && !operation.Within(in.Now, resize.Finished.Time, agreementTimeout) {
-		return agreed, ""
-	}
-	if policy == api.OwnerUpdate && in.Failures.Of(record.Resource, record.Owner.Name) == nil {
-		return plan.Do(api.OwnerUpdated, owners.Agree(record.Resource, record.Object, differences)...), ""
-	}
-	return plan.Noop(api.OwnerStays), in.disagreement(record, differences)
+	return nil, in.disagreement(record, differences)
 }
 
 // hasNewClaims reports whether the resize has changed the claims of the set, and no longer stops members.

@@ -61,7 +61,7 @@ func TestPauseLastsUntilOwnerAgrees(t *testing.T) {
 		"the resize has failed":           {failed, rabbit(t, "64Mi"), nil, api.OwnerResumed},
 		"users end the wait":              {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerIgnore)}, api.OwnerResumed},
 		"users opt the set out":           {succeeded, rabbit(t, "64Mi"), optedOut, api.OwnerResumed},
-		"users let Drydock change it":     {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerUpdated},
+		"users let Drydock change it":     {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerResumed},
 		"Drydock has changed it":          {succeeded, rabbit(t, "128Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerResumed},
 		"a day is not over":               {early, rabbit(t, "64Mi"), nil, api.OwnerStays},
 		"a day is over":                   {late, rabbit(t, "64Mi"), nil, api.OwnerResumed},
@@ -86,15 +86,16 @@ func withClass(r *api.Resize, class string) *api.Resize {
 	return r
 }
 
-// TestUpdatedOwnerHasSizeOfClaims: the write changes the size alone, and the pause stays until the owner has it.
+// TestUpdatedOwnerHasSizeOfClaims: one write changes the size and ends the pause, so its operator never sees the former size.
 func TestUpdatedOwnerHasSizeOfClaims(t *testing.T) {
 	record := pausedFor(t, rabbit(t, "64Mi"))
 	set := build.Set("web", build.Status(build.Operation(api.Succeeded, finishedAgo(time.Minute))),
 		build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate)))
 	in := Input{Observed: build.World(set), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}
-	object := patched(t, record.Object, Decide(in).Actions)
+	actions := Decide(in).Actions
+	object := patched(t, record.Object, actions[:1]) // the other one deletes the record of the pause
 	size, _, err := unstructured.NestedString(object.Object, "spec", "persistence", "storage")
-	if err != nil || size != "128Mi" || object.GetAnnotations()[api.OwnerPausedAnnotation] == "" {
+	if err != nil || size != "128Mi" || object.GetAnnotations()[api.OwnerPausedAnnotation] != "" {
 		t.Errorf("the owner has %q and is held by %q, %v", size, object.GetAnnotations()[api.OwnerPausedAnnotation], err)
 	}
 	in.Failures = plan.Failures{rejectedWrite(record.Resource, "main", errors.New("storage may not shrink"))}

@@ -71,15 +71,16 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet"), ""
 		}
 	}
-	if p, problem := in.awaitAgreement(record, current); p.Kind == plan.KindDo || problem != "" {
-		return p, problem
+	changes, problem := in.awaitAgreement(record, current)
+	if problem != "" {
+		return plan.Noop(api.OwnerStays), problem
 	}
 	if problem := in.stuckProblem(record); problem != "" {
 		return plan.Noop(api.OwnerStays), problem
 	}
 	var actions []plan.Action
 	if record.Object != nil {
-		release, err := record.release(operatorStarts)
+		release, err := record.release(operatorStarts, changes)
 		switch {
 		case err != nil:
 			return plan.Noop(api.OwnerStays), ""
@@ -150,12 +151,13 @@ func withOwnerProblem(current operation.Record, problem string) operation.Record
 	return next
 }
 
-// release restores the previous settings of the owner. A stop ends for all sets of the owner as soon as one of them wakes.
-func (r OwnerRecord) release(forAll bool) ([]plan.Action, error) {
+// release restores the previous settings of the owner, and makes the changes. A stop ends for all sets of the owner as soon as one of them
+// wakes.
+func (r OwnerRecord) release(forAll bool, changes []owners.Difference) ([]plan.Action, error) {
 	if forAll {
 		return owners.ReleaseAll(r.Resource, r.Object)
 	}
-	return owners.Release(r.Resource, r.Object, r.Link.Operation)
+	return owners.Release(r.Resource, r.Object, r.Link.Operation, changes...)
 }
 
 // operatorStarts reports whether the set is waking and its operator, which has stopped it, must start it.

@@ -107,21 +107,22 @@ func IsRecorded(object *unstructured.Unstructured, recorded *api.PausedOwner, op
 }
 
 // Release ends the hold for an operation, by either means. The last operation restores the previous settings. A setting that a user or
-// another process has changed since keeps its value. It returns no actions if the object is not held for the operation.
-func Release(resource plan.Resource, object *unstructured.Unstructured, operation string) ([]plan.Action, error) {
+// another process has changed since keeps its value. The same patch lets the object say what the claims have, so that its operator never
+// sees the former size. It returns no actions if the object is not held for the operation.
+func Release(resource plan.Resource, object *unstructured.Unstructured, operation string, agree ...Difference) ([]plan.Action, error) {
 	pause, err := loadPause(object)
 	if err != nil || pause == nil {
 		return nil, err
 	}
 	others := slices.DeleteFunc(slices.Clone(pause.Holders), func(h api.Holder) bool { return h.Operation == operation })
 	if len(others) == 0 {
-		return restoreSettings(resource, object, pause.Settings), nil
+		return restoreSettings(agreement(resource, object, agree), object, pause.Settings), nil
 	}
 	if len(others) == len(pause.Holders) {
 		return nil, nil
 	}
 	pause.Holders = others
-	return plan.PatchOf(resource, object).Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
+	return agreement(resource, object, agree).Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
 }
 
 // ReleaseAll ends the hold for every operation. An operator's stop applies to all of its StatefulSets, so the first set that is needed
@@ -131,13 +132,13 @@ func ReleaseAll(resource plan.Resource, object *unstructured.Unstructured) ([]pl
 	if err != nil || pause == nil {
 		return nil, err
 	}
-	return restoreSettings(resource, object, pause.Settings), nil
+	return restoreSettings(plan.PatchOf(resource, object), object, pause.Settings), nil
 }
 
-// restoreSettings undoes the settings in the same patch that removes their record. A setting without a previous value is removed, so that
+// restoreSettings undoes the settings in the patch, which also removes their record. A setting without a previous value is removed, so that
 // the API server or the operator fills in the same default as before.
-func restoreSettings(resource plan.Resource, object *unstructured.Unstructured, made []api.PausedSetting) []plan.Action {
-	patch, remainder := plan.PatchOf(resource, object), object.DeepCopy()
+func restoreSettings(patch *plan.Patch, object *unstructured.Unstructured, made []api.PausedSetting) []plan.Action {
+	remainder := object.DeepCopy()
 	for _, m := range made {
 		s := Setting{In: Place(m.In), Key: m.Key}
 		switch {

@@ -130,11 +130,15 @@ func itemsOf(object *unstructured.Unstructured, path, set, template string) []st
 
 // Agree returns the patch that lets the object say what the claims have.
 func Agree(of plan.Resource, object *unstructured.Unstructured, differences []Difference) []plan.Action {
+	return agreement(of, object, differences).Actions()
+}
+
+func agreement(of plan.Resource, object *unstructured.Unstructured, differences []Difference) *plan.Patch {
 	patch := plan.PatchOf(of, object)
 	for _, d := range differences {
 		Setting{In: Field, Key: d.Path}.write(patch, object, d.Wants)
 	}
-	return patch.Actions()
+	return patch
 }
 
 // storageMistakes returns the mistakes in where a resource has its sizes.
