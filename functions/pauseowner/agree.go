@@ -21,7 +21,7 @@ const agreementTimeout = 24 * time.Hour
 func (in Input) awaitAgreement(record OwnerRecord, current operation.Record) (changes []owners.Difference, problem string) {
 	resize, ok := current.(*api.Resize)
 	if !ok || !hasNewClaims(resize) || !statefulset.Managed(in.Set) || in.Set.DeletionTimestamp != nil ||
-		record.Object == nil || record.Object.GetDeletionTimestamp() != nil {
+		record.Object == nil || record.Object.GetDeletionTimestamp() != nil || !owners.IsHeld(record.Object, resize.Operation) {
 		return nil, ""
 	}
 	policy := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])

@@ -99,9 +99,11 @@ func (r Row) checkOtherHolds(by Means, object *unstructured.Unstructured, pause 
 // IsRecorded reports whether the object is the owner that the operation recorded. An owner that was created again from its own manifest, or
 // restored from a backup, has another UID, but still has the pause of the operation.
 func IsRecorded(object *unstructured.Unstructured, recorded *api.PausedOwner, operation string) bool {
-	if object.GetUID() == recorded.UID {
-		return true
-	}
+	return object.GetUID() == recorded.UID || IsHeld(object, operation)
+}
+
+// IsHeld reports whether the object is paused or stopped for the operation.
+func IsHeld(object *unstructured.Unstructured, operation string) bool {
 	pause, err := api.LoadPause(object)
 	return err == nil && pause != nil && slices.ContainsFunc(pause.Holders, func(h api.Holder) bool { return h.Operation == operation })
 }

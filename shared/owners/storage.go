@@ -70,7 +70,7 @@ func (r Row) Differences(object *unstructured.Unstructured, set string, targets 
 	for _, t := range targets {
 		for _, s := range r.storageOf(t.Name) {
 			for _, path := range itemsOf(object, s.Size, set, t.Name) {
-				has, _ := Setting{In: Field, Key: path}.valueOn(object).(string)
+				has := textAt(object, path)
 				if size, err := resource.ParseQuantity(has); err == nil && size.Cmp(t.Size) != 0 {
 					found = append(found, Difference{path, has, t.Size.String()})
 				}
@@ -79,13 +79,22 @@ func (r Row) Differences(object *unstructured.Unstructured, set string, targets 
 				continue
 			}
 			for _, path := range itemsOf(object, s.Class, set, t.Name) {
-				if has, _ := (Setting{In: Field, Key: path}).valueOn(object).(string); has != t.Class {
+				if has := textAt(object, path); has != t.Class {
 					found = append(found, Difference{path, has, t.Class})
 				}
 			}
 		}
 	}
 	return found
+}
+
+// textAt returns the value of the field as text, or "". A size may be a number of bytes.
+func textAt(object *unstructured.Unstructured, path string) string {
+	value := Setting{In: Field, Key: path}.valueOn(object)
+	if value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
 }
 
 // storageOf returns where the resource has the fields of the template: those of its name, or else those of all templates.
@@ -114,16 +123,33 @@ func (r Row) SizePaths(template string) []string {
 }
 
 // itemsOf returns the path with the names of the items that concern the template's claims in the set. None means that the object has no
-// such items.
+// such items. If several names are ends of the set's name, the longest counts.
 func itemsOf(object *unstructured.Unstructured, path, set, template string) []string {
 	all, err := expandItems(object.Object, "", parsePath(path))
 	if err != nil {
 		return nil
 	}
+	longest := map[string]int{} // by the list
+	fits := func(name string) int {
+		switch {
+		case name == template || name == set:
+			return len(set) + len(template)
+		case strings.HasSuffix(set, "-"+name):
+			return len(name)
+		}
+		return -1
+	}
+	for _, path := range all {
+		for _, s := range parsePath(path) {
+			if _, name, isItem := strings.Cut(s.item, "="); isItem {
+				longest[s.name] = max(longest[s.name], fits(name))
+			}
+		}
+	}
 	return slices.DeleteFunc(all, func(path string) bool {
 		return slices.ContainsFunc(parsePath(path), func(s step) bool {
 			_, name, isItem := strings.Cut(s.item, "=")
-			return isItem && name != template && name != set && !strings.HasSuffix(set, "-"+name)
+			return isItem && (fits(name) < 0 || fits(name) < longest[s.name])
 		})
 	})
 }

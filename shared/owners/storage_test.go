@@ -25,6 +25,10 @@ spec:
     volumeClaimTemplates:
     - metadata: {name: elasticsearch-data}
       spec: {resources: {requests: {storage: 1Gi}}}
+  - name: hot-data
+    volumeClaimTemplates:
+    - metadata: {name: elasticsearch-data}
+      spec: {resources: {requests: {storage: 1073741824}}}
   - name: data
     volumeClaimTemplates:
     - metadata: {name: elasticsearch-data}
@@ -69,6 +73,10 @@ func TestDifferences(t *testing.T) {
 		"the item of the set and the template": {elastic, "es-es-data", []api.TemplateTarget{target("elasticsearch-data", "3Gi", "")}, []string{
 			"spec.nodeSets[name=data].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.resources.requests.storage is 2Gi, " +
 				"and the claims have 3Gi"}},
+		"an item whose name ends another one's, with a number of bytes": {elastic, "es-es-hot-data", []api.TemplateTarget{
+			target("elasticsearch-data", "3Gi", "")}, []string{
+			"spec.nodeSets[name=hot-data].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.resources.requests.storage is " +
+				"1073741824, and the claims have 3Gi"}},
 		"another template of the set": {elastic, "es-es-data", []api.TemplateTarget{target("logs", "5Gi", "")}, nil},
 		"two templates and a class": {elastic, "es-es-data", []api.TemplateTarget{target("elasticsearch-data", "2Gi", "slow"),
 			target("logs", "6Gi", "")}, []string{
@@ -89,7 +97,11 @@ func TestDifferences(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			object := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal([]byte(tc.object), &object.Object); err != nil {
+			content, err := yaml.YAMLToJSON([]byte(tc.object))
+			if err == nil {
+				err = object.UnmarshalJSON(content) // numbers are those of an API server's answer
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
@@ -107,7 +119,6 @@ func TestDifferences(t *testing.T) {
 			}
 			changed := object
 			if len(found) > 0 {
-				var err error
 				if changed, err = build.Patched(object, Agree("tests", object, found)...); err != nil {
 					t.Fatal(err)
 				}

@@ -61,7 +61,7 @@ func TestOwnerStaysPausedUntilItHasTheNewSize(t *testing.T) {
 	setSize(w, row, "128Mi")
 	before := content(w.Custom(row, "Prometheus", "main"))
 	before["spec"].(map[string]any)["paused"] = false
-	delete(before["annotations"].(map[string]string), api.OwnerPausedAnnotation)
+	before["annotations"] = map[string]string(nil)
 	expectResumed(t, w, drive, row, "Prometheus", before)
 	if problem := w.Status("web").OwnerProblem; problem != "" {
 		t.Errorf("the record still says %q", problem)

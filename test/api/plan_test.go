@@ -203,7 +203,7 @@ func TestPlanOfSetThatHasNotOptedIn(t *testing.T) {
 		t.Errorf("%s before %v: %v", d.Verdict, d.Conditions, d.Claims)
 	}
 	text, err := command(t, w, "plan", "sts/web", "--resize", "data=128Mi")
-	if err != nil || !mentions(text, string(api.NotManaged), "label sts web drydock.dev/managed=true") {
+	if err != nil || !mentions(text, string(api.NotManaged), " sts web drydock.dev/managed=true") {
 		t.Errorf("%v: %s", err, text)
 	}
 }

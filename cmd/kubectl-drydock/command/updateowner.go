@@ -84,6 +84,9 @@ func (s *session) disagreements(ctx context.Context, registry owners.Registry) (
 	switch {
 	case err != nil:
 		return nil, err
+	case record != nil && record.Phase != api.Succeeded:
+		return nil, fmt.Errorf("resize %s of StatefulSet %s/%s is %s, and the resource is changed only after a resize that has succeeded",
+			record.Purpose(), s.namespace, s.name, record.Phase)
 	case record == nil:
 		return nil, fmt.Errorf("StatefulSet %s/%s had no resize. Write the new size after its name", s.namespace, s.name)
 	}
