@@ -132,7 +132,9 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 		follower := &statusView{tool: o.tool, wait: true, timeout: o.timeout, outcome: outcome.hasEnded}
 		if err = follower.follow(ctx, s); err == nil && o.updatesOwner {
 			o.yes = true // the plan says so
-			err = o.updateOwner(ctx, s)
+			if err = o.updateOwner(ctx, s); errors.Is(err, errAgreed) {
+				err = nil // the resource has had the new size before, or Drydock has written it
+			}
 		}
 	} else {
 		fmt.Fprintln(o.Out, o.connection().in(fmt.Sprintf("Follow it with: kubectl drydock status -n %s sts/%s --watch", s.namespace, s.name)))

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,6 +14,9 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/text"
 )
+
+// errAgreed says that there is nothing to change.
+var errAgreed = errors.New("no resource stays paused because it disagrees with the claims, so nothing was changed")
 
 // updateOwnerOf is updateOwner after an earlier resize.
 func (o *resizing) updateOwnerOf(ctx context.Context, argument string) error {
@@ -115,8 +119,7 @@ func (s *session) disagreements(ctx context.Context, registry owners.Registry) (
 		}
 	}
 	if len(found) == 0 {
-		return nil, fmt.Errorf("no resource stays paused because it disagrees with the claims of StatefulSet %s/%s, so nothing was changed",
-			s.namespace, s.name)
+		return nil, fmt.Errorf("StatefulSet %s/%s: %w", s.namespace, s.name, errAgreed)
 	}
 	return found, nil
 }
