@@ -255,17 +255,11 @@ func weightsOf[Do any](acts map[string]weighted[Do]) map[string]int {
 
 // choose returns a random name, as often as the weights say.
 func choose(r *rand.Rand, weights map[string]int) string {
-	total := 0
-	for _, weight := range weights {
-		total += weight
-	}
-	n := r.IntN(total)
+	var all []string
 	for _, name := range slices.Sorted(maps.Keys(weights)) {
-		if n -= weights[name]; n < 0 {
-			return name
-		}
+		all = append(all, slices.Repeat([]string{name}, weights[name])...)
 	}
-	panic("the weights have changed")
+	return all[r.IntN(len(all))]
 }
 
 // run is how a story ended.
