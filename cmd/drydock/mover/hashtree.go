@@ -34,7 +34,7 @@ func (s *treeHasher) readDir(n *node, fds []int) error {
 	if len(fds) < 2 || d.parent == nil {
 		return nil
 	}
-	found := differences(&n.snapshots[source], &n.snapshots[target], nil)
+	found := differences(&n.snapshots[source], &n.snapshots[target], nil, false)
 	if len(found) > 0 && s.first != nil {
 		return alteredError(d.path(), found)
 	}
@@ -178,7 +178,7 @@ func (s *treeHasher) readEntry(ctx context.Context, n *node, block int, fds []in
 	if !same {
 		s.invalidate(fds[target], e)
 	}
-	found := differences(&both[source], &both[target], s.tree.groupOf(e))
+	found := differences(&both[source], &both[target], s.tree.groupOf(e), s.first != nil)
 	switch {
 	case len(found) > 0 && same && s.first != nil:
 		return alteredError(n.dir.join(e.name), found)

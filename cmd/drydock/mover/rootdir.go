@@ -43,7 +43,7 @@ func rootDifferences(src, dst snapshot, by identity) []string {
 	if dst.meta.uid != by.uid {
 		dst.meta.mtimeSec, dst.meta.mtimeNsec = src.meta.mtimeSec, src.meta.mtimeNsec
 	}
-	return differences(&src, &dst, nil)
+	return differences(&src, &dst, nil, false)
 }
 
 // attainableRoot returns the target's root as this process can make it.
@@ -114,7 +114,7 @@ func (c *copier) verifyRoot() error {
 		return err
 	}
 	if by.isRoot() {
-		return differenceError("", differences(&both[source], &both[target], nil))
+		return differenceError("", differences(&both[source], &both[target], nil, false))
 	}
 	return notKeptError(rootDifferences(both[source], both[target], by))
 }

@@ -408,6 +408,29 @@ func TestFirstPassReadsTargetFromDevice(t *testing.T) {
 	copyTree(t, finalPass(src.dir, dst.dir))
 }
 
+// A name is linked no longer, and its new file changes while the pass copies it. The target keeps the old link, which is no fault of the
+// file with the other names. The final pass removes the link.
+func TestFirstPassLeavesOutNameThatWasLinked(t *testing.T) {
+	src, dst := newVolume(t, 32), newVolume(t, 32)
+	write(t, src.dir+"/a", "linked")
+	must(t, os.Link(src.dir+"/a", src.dir+"/b"))
+	must(t, os.Link(src.dir+"/a", src.dir+"/c"))
+	waitSettled()
+	runFirstPass(t, firstPass(src.dir, dst.dir))
+	must(t, replace(src.dir+"/c"))
+	waitSettled()
+	o := firstPass(src.dir, dst.dir)
+	o.hooks.wrote = func(string, int64) { must(t, rewrite(src.dir+"/c")) }
+	if r := runFirstPass(t, o); r.Changed == 0 {
+		t.Fatalf("%+v", r)
+	}
+	if links := metaOfFile(t, dst.dir+"/a").nlink; links != 3 {
+		t.Fatalf("the file of the target has %d names", links)
+	}
+	copyTree(t, finalPass(src.dir, dst.dir))
+	requireEqualTrees(t, src.dir, dst.dir)
+}
+
 // A process writes to the target between the passes. The inode shows it, and the final pass repairs the file.
 func TestTargetChangedBetweenThePasses(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
