@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -59,17 +60,19 @@ func TestDocsExampleIsValid(t *testing.T) {
 }
 
 // line is a line of the table in the docs.
-type line struct{ operator, kinds, pause, stop, size, differs, label, confirmed string }
+type line struct{ operator, kinds, settings, storage, label string }
 
-// markdown renders the table for the docs. Rows of an operator that differ only in their kinds share a line.
+// markdown renders the table for the docs, sorted by operator. Rows of an operator that differ only in their kinds share a line.
 func markdown(registry Registry) string {
+	rows := slices.Clone(registry)
+	slices.SortStableFunc(rows, func(a, b Row) int { return strings.Compare(a.Operator, b.Operator) })
 	var lines []line
-	for _, row := range registry {
+	for _, row := range rows {
 		next := lineOf(row)
 		kinds := next.kinds
 		if last := len(lines) - 1; last >= 0 {
 			if next.kinds = lines[last].kinds; next == lines[last] {
-				lines[last].kinds += "; " + kinds
+				lines[last].kinds += "<br>" + kinds
 				continue
 			}
 		}
@@ -77,11 +80,9 @@ func markdown(registry Registry) string {
 		lines = append(lines, next)
 	}
 	var b strings.Builder
-	b.WriteString("| operator | kinds | pause | stop | size of the claims | if it differs | label goes on | confirmed by |\n" +
-		"|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| operator | kinds | pause and stop | size and class of the claims | label on |\n|---|---|---|---|---|\n")
 	for _, l := range lines {
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.pause, l.stop, l.size, l.differs, l.label,
-			l.confirmed)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", l.operator, l.kinds, l.settings, l.storage, l.label)
 	}
 	return b.String()
 }
@@ -91,46 +92,74 @@ func lineOf(row Row) line {
 	for _, k := range row.Kinds {
 		names = append(names, k.Name)
 	}
-	l := line{operator: row.Operator, kinds: fmt.Sprintf("%s (`%s`)", strings.Join(names, ", "), row.Group), pause: cell(row.Pause),
-		stop: cell(row.Stop), size: sizes(row.Storage), differs: stdcmp.Or(string(row.OnDifference), "–"), confirmed: "its source"}
-	switch {
-	case row.PausedThroughController:
-		l.pause = "by its owner"
-	case row.Resume == AtReady:
-		l.pause += ", until the set is ready"
-	}
-	switch row.OptIn {
-	case OptInResource:
-		l.label = "the resource"
-	case OptInCreation:
-		l.label = "the resource, when it is created"
-	default:
-		l.label = "the set"
-	}
+	confirmed := "source only"
 	switch {
 	case row.Unverified:
-		l.operator, l.confirmed = row.Operator+" (off)", "nothing"
+		confirmed = "off, not verified"
 	case row.Ran != "":
-		l.confirmed = "running " + row.Ran
+		confirmed = "ran: " + row.Ran
 	}
-	return l
+	label := row.OptIn
+	if label == "" {
+		label = OptInSet
+	}
+	return line{operator: "**" + row.Operator + "**<br>" + confirmed, kinds: fmt.Sprintf("%s<br>`%s`", strings.Join(names, ", "), row.Group),
+		settings: means(row), storage: storageCell(row), label: string(label)}
 }
 
-// sizes renders where a resource has the sizes of its claims.
-func sizes(storage []Storage) string {
+// means renders the settings that pause and stop. The ones that a sleep prefers come first.
+func means(row Row) string {
+	pause, stop := "pause: "+settingsCell(row.Pause), "stop: "+settingsCell(row.Stop)
+	if row.Resume == AtReady {
+		pause += "<br>until the set is ready"
+	}
+	switch {
+	case row.PausedThroughController:
+		return "by its owner"
+	case !row.Supports(ByStop):
+		return pause
+	case !row.Supports(ByPause):
+		return stop
+	case row.PrefersStop():
+		return stop + "<br>" + pause
+	}
+	return pause + "<br>" + stop + " (not used)"
+}
+
+// storageCell renders where a resource has the sizes and classes of its claims, and what its operator does if they differ.
+func storageCell(row Row) string {
+	if len(row.Storage) == 0 {
+		return "–"
+	}
 	var texts []string
-	for _, s := range storage {
-		text := "`" + s.Size + "`"
+	for _, s := range row.Storage {
 		if s.Template != "" {
-			text += " of template " + s.Template
+			texts = append(texts, "template `"+s.Template+"`:")
 		}
-		texts = append(texts, text)
+		texts = append(texts, paths(s)...)
 	}
-	return joined(texts)
+	return strings.Join(append(texts, "differs: "+stdcmp.Or(string(row.OnDifference), "not known")), "<br>")
 }
 
-// cell renders the settings that pause or stop.
-func cell(settings []Setting) string {
+// paths renders the paths of size and class. A long common beginning is a line of its own.
+func paths(s Storage) []string {
+	if s.Class == "" {
+		return []string{"`" + s.Size + "`"}
+	}
+	size, class := strings.Split(s.Size, "."), strings.Split(s.Class, ".")
+	common := 0
+	for common < min(len(size), len(class)) && size[common] == class[common] {
+		common++
+	}
+	begin := strings.Join(size[:common], ".")
+	if len(begin) < len("spec.volumeClaimTemplates") {
+		return []string{"`" + s.Size + "`", "`" + s.Class + "`"}
+	}
+	return []string{"`" + begin + "`", fmt.Sprintf("`%s`, `%s`", strings.TrimPrefix(s.Size, begin), strings.TrimPrefix(s.Class, begin))}
+}
+
+// settingsCell renders settings.
+func settingsCell(settings []Setting) string {
 	var texts []string
 	for _, s := range settings {
 		text := fmt.Sprintf("`%s: %v`", s.Key, s.Value)
@@ -145,13 +174,5 @@ func cell(settings []Setting) string {
 		}
 		texts = append(texts, text)
 	}
-	return joined(texts)
-}
-
-// joined returns the texts of a cell.
-func joined(texts []string) string {
-	if len(texts) == 0 {
-		return "–"
-	}
-	return strings.Join(texts, ", ")
+	return strings.Join(texts, "<br>and ")
 }
