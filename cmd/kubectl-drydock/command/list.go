@@ -21,6 +21,7 @@ import (
 	"drydock.dev/shared/overview"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/progress"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
 
@@ -72,10 +73,17 @@ func (o *listing) run(ctx context.Context) error {
 	var sets []overview.Facts
 	paused := map[string]bool{}   // by namespace and name
 	matching := map[string]bool{} // by namespace and name; others may belong to the same groups
-	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, api.ManagedLabel+"=true", &appsv1.StatefulSetList{},
+	var lost []*appsv1.StatefulSet
+	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, "", &appsv1.StatefulSetList{},
 		func(l *appsv1.StatefulSetList) {
 			for i := range l.Items {
 				set := &l.Items[i]
+				if !statefulset.Managed(set) {
+					if hasAnnotations(set) && selector.Matches(labels.Set(set.Labels)) {
+						lost = append(lost, set.DeepCopy())
+					}
+					continue
+				}
 				sets = append(sets, overview.FactsOf(set))
 				paused[set.Namespace+"/"+set.Name] = idle.MemberOf(set).Rules.Paused
 				matching[set.Namespace+"/"+set.Name] = selector.Matches(labels.Set(set.Labels))
@@ -84,6 +92,7 @@ func (o *listing) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	o.printLost(ctx, s, lost)
 	document := overview.New(sets, o.now())
 	for i := range document.Sets {
 		if d := &document.Sets[i]; d.State == overview.Asleep && paused[d.Namespace+"/"+d.Name] {
@@ -104,6 +113,28 @@ func (o *listing) run(ctx context.Context) error {
 		return nil
 	}
 	return o.print(o.Out, document)
+}
+
+// hasAnnotations reports whether the set has an annotation of Drydock: somebody has used Drydock for it.
+func hasAnnotations(set *appsv1.StatefulSet) bool {
+	for key := range set.Annotations {
+		if strings.HasPrefix(key, api.Prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// printLost names the sets that have annotations of Drydock, but not the label: their operator, a deployment tool or a user has removed it.
+func (o *listing) printLost(ctx context.Context, s *session, lost []*appsv1.StatefulSet) {
+	if len(lost) == 0 {
+		return
+	}
+	registry := s.registry(ctx)
+	for _, set := range lost {
+		fmt.Fprintf(o.ErrOut, "StatefulSet %s/%s has annotations of Drydock, but not the label, so Drydock does not touch it. Opt in with: %s\n",
+			set.Namespace, set.Name, registry.OptInCommand(set))
+	}
 }
 
 // nothingListed says why no set is listed.

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
@@ -23,6 +25,33 @@ func TestSetsAreListed(t *testing.T) {
 			out += "error: " + err.Error()
 		}
 		file.Entry(t, "list "+flags, out)
+	}
+}
+
+// TestSetsWithoutTheirLabelAreNamed: an operator has removed the label, and the set has annotations that have no effect now.
+func TestSetsWithoutTheirLabelAreNamed(t *testing.T) {
+	const named = "has annotations of Drydock, but not the label"
+	unlabelled := build.Label(api.ManagedLabel, "")
+	owned := func(o metav1.Object) {
+		build.ControlledBy("RabbitmqCluster", "mq")(o)
+		o.GetOwnerReferences()[0].APIVersion = "rabbitmq.com/v1beta1"
+	}
+	request := build.Resize("data=20Gi")
+	for name, c := range map[string]struct {
+		options []build.Option
+		want    string
+	}{
+		"opted in":                {[]build.Option{request}, ""},
+		"never used":              {[]build.Option{unlabelled}, ""},
+		"of nobody":               {[]build.Option{unlabelled, request}, "kubectl label -n shop sts web drydock.dev/managed=true"},
+		"of an operator":          {[]build.Option{unlabelled, request, owned}, "rabbitmqclusters.rabbitmq.com mq drydock.dev/managed=true"},
+		"not selected by a label": {[]build.Option{unlabelled, request, build.Label("app", "other")}, ""},
+	} {
+		out, err := newCluster(t, build.Set("web", append([]build.Option{build.Label("app", "web")}, c.options...)...)).
+			runAt(t, build.Now, "list", "-l", "app=web")
+		if err != nil || strings.Contains(out, named) != (c.want != "") || !strings.Contains(out, c.want) {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
 	}
 }
 

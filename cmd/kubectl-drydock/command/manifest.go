@@ -9,6 +9,7 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -20,8 +21,11 @@ import (
 )
 
 // manifestDiff returns the change that the user has to make in the manifest of the set, as a unified diff of the fields that a request can
-// change. It is empty if the set agrees with the request.
+// change. It is empty if the set agrees with the request, and if the set has no manifest, because a controller makes it from its resource.
 func manifestDiff(set *appsv1.StatefulSet, request api.Request) (string, error) {
+	if metav1.GetControllerOf(set) != nil {
+		return "", nil
+	}
 	var changed []api.TemplateTarget
 	for _, template := range slices.Sorted(maps.Keys(request.Targets)) {
 		if target := request.Targets[template]; statefulset.TemplateNeedsChange(set, template, target) {

@@ -42,6 +42,14 @@ func TestManifestDiffShowsWhatToChange(t *testing.T) {
 		}
 		file.Entry(t, request, diff)
 	}
+	ofOperator := build.Set("web", build.Template("data", "10Gi", "standard"), build.ControlledBy("RabbitmqCluster", "mq"))
+	parsed, err := api.ParseRequest("data=20Gi@fast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff, err := manifestDiff(ofOperator, parsed); err != nil || diff != "" {
+		t.Errorf("an operator makes the set, and the manifest should change: %v\n%s", err, diff)
+	}
 }
 
 // TestRefusedResizeShowsOnlyTheCauses: the rest of the plan cannot happen, and would hide them.
