@@ -166,15 +166,15 @@ var users = map[string]weighted[func(w *World, set string, b int)]{
 	"idleon":   {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, "30m") }},
 	"cleanoff": {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, nil) }},
 	"cleanon":  {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, cleanupTemplate) }},
-	"optout":   {3, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, nil) }},
+	"optout":   {3, func(w *World, set string, b int) { w.label(set, api.ManagedLabel, nil, b) }},
 	"leave": {2, func(w *World, set string, b int) {
 		if !w.isOwned(set) {
 			e := events.NewFromUser(events.Activity, events.Ref{Namespace: namespace, Name: set}, "")
 			w.run(delivery{leaving, e})
 		}
 	}},
-	"optin":   {4, func(w *World, set string, _ int) { w.label(set, api.ManagedLabel, "true") }},
-	"group":   {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2]) }},
+	"optin":   {4, func(w *World, set string, b int) { w.label(set, api.ManagedLabel, "true", b) }},
+	"group":   {2, func(w *World, set string, b int) { w.label(set, api.GroupLabel, []any{nil, "shop"}[b%2], b) }},
 	"policy":  {2, func(w *World, set string, b int) { w.setPolicy(set, []string{"Retain", "Delete"}[b%2]) }},
 	"replace": {3, func(w *World, set string, _ int) { w.replace(set) }},
 	"apply":   {3, func(w *World, set string, b int) { w.apply(set, b%3 == 0) }},
@@ -237,7 +237,12 @@ func (w *World) annotate(set, name string, value any) {
 	w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, value, "metadata", "annotations", name) })
 }
 
-func (w *World) label(set, name string, value any) {
+// label lets a user label the set, or its custom resource if the operator takes labels off the set. Sometimes the user does not know that.
+func (w *World) label(set, name string, value any, b int) {
+	if op := w.operatorOf(set); op != nil && op.way == keepsSizes && b%4 != 3 {
+		w.labelOwner(op, name, value)
+		return
+	}
 	w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) { put(o, value, "metadata", "labels", name) })
 }
 

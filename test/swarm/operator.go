@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -19,7 +20,7 @@ var ownerResources = []string{"postgresclusters", "rabbitmqclusters", "perconaxt
 const (
 	noOperator     = iota
 	pausesOrStops  // spec.paused pauses the operator, spec.shutdown stops all pods
-	keepsSizes     // a label pauses the operator; it undoes a resize that spec.persistence.storage does not have
+	keepsSizes     // a label pauses the operator; it undoes a resize that spec.persistence.storage does not have, and keeps the labels, too
 	stopsByPause   // spec.pause stops all pods
 	oneByOne       // the same, and the operator starts and stops one pod after the other
 	lastOperator   = oneByOne
@@ -44,12 +45,13 @@ var operatorClient = apiserver.Client{User: "system:serviceaccount:operators:ope
 // addOperator creates a custom resource and its operator.
 func (w *World) addOperator(name string, way int, sets []string) {
 	op := &operator{way: way, key: in(ownerResources[min(way, stopsByPause)-1], name), sets: sets}
-	spec := map[string]any{"replicas": operatorsCount, "other": "x"}
+	spec, labels := map[string]any{"replicas": operatorsCount, "other": "x"}, map[string]any{"app": "own"}
 	if way == keepsSizes {
 		spec["persistence"] = map[string]any{"storage": "1Gi"}
+		labels, _ = w.manifest(name)
 	}
 	o := w.create(person, op.key.Resource, map[string]any{"metadata": map[string]any{"name": name, "namespace": namespace,
-		"annotations": map[string]any{"note": "own"}, "labels": map[string]any{"app": "own"}},
+		"annotations": map[string]any{"note": "own"}, "labels": labels},
 		"spec": spec})
 	op.wanted = writtenByUsers(o.DeepCopy())
 	w.operators = append(w.operators, op)
@@ -96,7 +98,7 @@ func (w *World) reconcileSet(op *operator, name string) {
 	case set == nil:
 		w.createSet(operatorClient, name, count)
 	case set.GetDeletionTimestamp() != nil:
-	case op.way == keepsSizes && w.undoResize(op, set):
+	case op.way == keepsSizes && (w.replaceLabels(op, set) || w.undoResize(op, set)):
 	case has == count:
 	case op.way == oneByOne && (numberOf(set, "status", "replicas") != has || numberOf(set, "status", "readyReplicas") != has):
 	default:
@@ -111,6 +113,29 @@ func (w *World) reconcileSet(op *operator, name string) {
 			}
 		})
 	}
+}
+
+// labelsOf returns the labels of a set that its operator writes: those of its resource, and no others.
+func (op *operator) labelsOf(set string) map[string]any {
+	labels := map[string]any{}
+	for key, value := range op.seen.GetLabels() {
+		labels[key] = value
+	}
+	labels["app"] = set
+	return labels
+}
+
+// replaceLabels lets the operator replace the labels of the set. It reports whether they differed.
+func (w *World) replaceLabels(op *operator, set *apiserver.Object) bool {
+	labels, has := op.labelsOf(set.GetName()), map[string]any{}
+	for key, value := range set.GetLabels() {
+		has[key] = value
+	}
+	if maps.Equal(labels, has) {
+		return false
+	}
+	w.tell("  the operator replaces the labels of %s", set.GetName())
+	return w.change(operatorClient, in("statefulsets", set.GetName()), "", func(o *apiserver.Object) { put(o, labels, "metadata", "labels") })
 }
 
 // undoResize lets the operator make claims larger that are smaller than its resource says, and create the set again if its template differs
@@ -154,9 +179,6 @@ func sizeOfTemplate(set *apiserver.Object) string {
 // sizeIn returns the size for the claims of a new set: what its operator's resource says.
 func (w *World) sizeIn(set string) string {
 	if op := w.operatorOf(set); op != nil && op.way == keepsSizes {
-		if op.seen == nil {
-			op.seen = w.server.Get(op.key)
-		}
 		return textOf(op.seen, "spec", "persistence", "storage")
 	}
 	return "1Gi"
@@ -211,6 +233,13 @@ func (op *operator) isAsWritten(o *apiserver.Object) bool {
 		put(&is, textOf(&wanted, "spec", "persistence", "storage"), "spec", "persistence", "storage")
 	}
 	return equality.Semantic.DeepEqual(is.Object, wanted.Object)
+}
+
+// labelOwner lets a user label the custom resource, which keeps the label on its sets.
+func (w *World) labelOwner(op *operator, name string, value any) {
+	if w.change(person, op.key, "", func(o *apiserver.Object) { put(o, value, "metadata", "labels", name) }) {
+		put(&apiserver.Object{Object: map[string]any{"metadata": op.wanted}}, value, "metadata", "labels", name)
+	}
 }
 
 // pauseOperator pauses the operator by hand, or ends that.

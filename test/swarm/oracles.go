@@ -202,6 +202,9 @@ func (w *World) keepAwake() {
 		if w.annotation(set, api.AwakeUntilAnnotation) == w.lastWindow() && w.set(set).GetLabels()[api.ManagedLabel] == "true" {
 			continue
 		}
+		if op := w.operatorOf(set); op != nil && op.way == keepsSizes {
+			w.labelOwner(op, api.ManagedLabel, "true")
+		}
 		w.change(person, in("statefulsets", set), "", func(o *apiserver.Object) {
 			put(o, "true", "metadata", "labels", api.ManagedLabel)
 			put(o, w.lastWindow(), "metadata", "annotations", api.AwakeUntilAnnotation)

@@ -196,6 +196,12 @@ func (w *World) createSet(by apiserver.Client, name string, replicas int) {
 		if owner == nil {
 			return
 		}
+		if op.seen == nil {
+			op.seen = owner
+		}
+		if op.way == keepsSizes {
+			metadata["labels"] = op.labelsOf(name)
+		}
 		metadata["ownerReferences"] = []any{map[string]any{"apiVersion": owner.GetAPIVersion(), "kind": owner.GetKind(), "name": op.key.Name,
 			"uid": string(owner.GetUID()), "controller": true, "blockOwnerDeletion": true}}
 	}
