@@ -229,7 +229,7 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 		claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = requests32Mi() })))
 	toTemplate.Set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
 	allowing := given("data=128Mi", set(known), claims("fixed"))
-	allowing.Cluster.PauseOwners = true
+	allowing.Cluster.OwnerConsent = api.ConsentToPause
 	file := golden.Open(t)
 	for _, row := range []struct {
 		situation string
