@@ -2,57 +2,138 @@ package pauseowner
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
 
-// agreementTimeout is how long after a resize its owner stays paused because it says another size than the claims. A paused operator
-// replaces no failed pod, so it cannot be for ever.
+// agreementTimeout is how long an owner stays paused only because it asks for other sizes than the set. A paused operator replaces no
+// failed pod, so it cannot be for ever.
 const agreementTimeout = 24 * time.Hour
 
-// awaitAgreement keeps the owner paused after a resize while it disagrees with the claims: its operator would create the set again, undo
-// the resize, or do nothing any more. The problem says so. By the annotation owner-policy, users end the pause, or let Drydock change the
-// owner: the changes are then written together with the end of the pause.
-func (in Input) awaitAgreement(record OwnerRecord, current operation.Record) (changes []owners.Difference, problem string) {
-	resize, ok := current.(*api.Resize)
-	if !ok || !hasNewClaims(resize) || !statefulset.Managed(in.Set) || in.Set.DeletionTimestamp != nil ||
-		record.Object == nil || record.Object.GetDeletionTimestamp() != nil || !owners.IsHeld(record.Object, resize.Operation) {
+// awaitAgreement keeps the owner paused while it disagrees with what a resize has changed in the set: its operator would create the set
+// again, undo the resize, or do nothing any more. The problem says so. It does not matter how the resize has ended, nor what happened to
+// its record since. By the annotation owner-policy, users end the pause, or let Drydock change the owner: the changes are then written
+// together with the end of the pause.
+func (in Input) awaitAgreement(operations operation.Records, record OwnerRecord) (changes []owners.Difference, problem string) {
+	differences := in.disagreements(record)
+	switch {
+	case len(differences) == 0, isHandedOver(operations.Resize, record):
+		return nil, ""
+	case !operation.Within(in.Now, in.disagreesSince(record), agreementTimeout):
 		return nil, ""
 	}
-	policy := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])
-	differences := record.Row.Differences(record.Object, in.Set.Name, resize.Templates)
-	switch {
-	case policy == api.OwnerIgnore, len(differences) == 0,
-		resize.Finished != nil && !operation.Within(in.Now, resize.Finished.Time, agreementTimeout):
-		return nil, ""
-	case policy == api.OwnerUpdate && in.Failures.Of(record.Resource, record.Owner.Name) == nil:
+	conflicts := record.Row.Conflicts(record.Object, differences, record.Sets)
+	why := in.whyNotUpdated(record)
+	if in.updatesOwner() && why == "" && len(conflicts) == 0 {
 		return differences, ""
 	}
-	return nil, in.disagreement(record, differences)
+	return nil, in.disagreement(record, differences, conflicts, why)
 }
 
-// hasNewClaims reports whether the resize has changed the claims of the set, and no longer stops members.
-func hasNewClaims(resize *api.Resize) bool {
-	return resize.Phase == api.Succeeded || resize.Phase == api.Finishing || resize.Phase == api.Moving
+// disagreements returns the fields of a paused owner that disagree with what a resize has changed in the set since the operator last
+// worked.
+func (in Input) disagreements(record OwnerRecord) []owners.Difference {
+	if in.Set == nil || in.Set.DeletionTimestamp != nil || !statefulset.Managed(in.Set) || !ownersApply(in.Set) ||
+		record.Err != nil || record.Object == nil || record.Object.GetDeletionTimestamp() != nil ||
+		!owners.IsHeld(record.Object, record.Link.Operation) {
+		return nil
+	}
+	return record.Row.Differences(record.Object, in.Set, record.Owner.Templates)
 }
 
-// disagreement says why the owner stays paused after the resize, and what to do.
-func (in Input) disagreement(record OwnerRecord, differences []owners.Difference) string {
+// isHandedOver reports whether another resize needs the owner paused now. Its record has the templates of this one, so the wait for the
+// owner goes on after it.
+func isHandedOver(resize *api.Resize, record OwnerRecord) bool {
+	return resize.Active() && resize.Operation != record.Link.Operation && owners.IsHeld(record.Object, resize.Operation)
+}
+
+// templatesBefore returns what the set's templates asked for when the operator of the owner last worked. If the owner is already paused for
+// an earlier resize of the set, that was before the earlier one.
+func (in Input) templatesBefore(o Owner) []api.TemplateTarget {
+	for _, r := range in.OwnerRecords {
+		if r.Err == nil && r.Owner.UID == o.Object.GetUID() && len(r.Owner.Templates) > 0 && owners.IsHeld(o.Object, r.Link.Operation) {
+			return r.Owner.Templates
+		}
+	}
+	return owners.TemplatesOf(in.Set)
+}
+
+// disagreesSince returns since when the pause lasts only because the owner disagrees. If that cannot be stored, it is the beginning of the
+// pause.
+func (in Input) disagreesSince(record OwnerRecord) time.Time {
+	since, err := time.Parse(time.RFC3339, record.Revision.Annotations[api.DisagreesSinceAnnotation])
+	switch {
+	case err == nil:
+		return since
+	case in.Failures.Of(plan.ControllerRevisions, record.Revision.Name) != nil:
+		return record.Revision.CreationTimestamp.Time
+	}
+	return operation.Moment(in.Now).Time
+}
+
+// beginWait stores once since when the owner disagrees. The patch is empty if that is stored, or cannot be stored.
+func (in Input) beginWait(record OwnerRecord) *plan.Patch {
+	patch := plan.PatchOf(plan.ControllerRevisions, record.Revision)
+	if in.Failures.Of(plan.ControllerRevisions, record.Revision.Name) != nil {
+		return patch
+	}
+	return patch.Annotate(api.DisagreesSinceAnnotation, in.disagreesSince(record).UTC().Format(time.RFC3339))
+}
+
+// updatesOwner reports whether the user of the set wants Drydock to change its owner.
+func (in Input) updatesOwner() bool {
+	return api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerUpdate
+}
+
+// whyNotUpdated says why Drydock does not change an owner, although the user of the set wants it. The policy of a set is no consent: who
+// may write a set may name any owner.
+func (in Input) whyNotUpdated(record OwnerRecord) string {
+	if !in.updatesOwner() {
+		return ""
+	}
+	err := in.Failures.Of(record.Resource, record.Owner.Name)
+	changing := slices.IndexFunc(record.Sets, func(set *appsv1.StatefulSet) bool {
+		resize, err := api.LoadResize(set)
+		return set.Name != in.Name && (err != nil || resize.Active() && !operation.NoLongerStops(set, resize))
+	})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("The API server rejects Drydock's change: %v", err)
+	case !record.Controls:
+		return fmt.Sprintf("Drydock does not change it, because StatefulSet %s has another controller now, or none", in.Name)
+	case !in.Consent.AllowsUpdate():
+		return "The namespace does not let Drydock change it. Allow that with " + owners.UpdateConsentCommand(in.Namespace)
+	case changing >= 0:
+		return fmt.Sprintf("Drydock changes it when the resize of StatefulSet %s has ended", record.Sets[changing].Name)
+	}
+	return ""
+}
+
+// disagreement says why the owner stays paused, and what to do.
+func (in Input) disagreement(record OwnerRecord, differences []owners.Difference, conflicts []owners.Conflict, why string) string {
 	var fields []string
 	for _, d := range differences {
 		fields = append(fields, d.String())
 	}
-	refused := ""
-	if err := in.Failures.Of(record.Resource, record.Owner.Name); err != nil {
-		refused = fmt.Sprintf(" The API server rejects Drydock's change: %v.", err)
+	sentences := []string{fmt.Sprintf("the data is safe and the pods run, but %s %s stays paused, because its operator would %s: %s",
+		record.Owner.Kind, record.Owner.Name, record.Row.OnDifference.WouldDo(), strings.Join(fields, ", "))}
+	if why != "" {
+		sentences = append(sentences, why)
 	}
-	return fmt.Sprintf("the data is safe and the pods run on the new volumes, but %s %s stays paused, because its operator would %s: "+
-		"%s.%s Change that with kubectl drydock resize -n %s sts/%s --update-owner. To end the pause without it, annotate the "+
-		"StatefulSet with %s=%s. It ends %.0f hours after the resize", record.Owner.Kind, record.Owner.Name, record.Row.OnDifference.WouldDo(),
-		strings.Join(fields, ", "), refused, in.Namespace, in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, agreementTimeout.Hours())
+	remedy := fmt.Sprintf("Change that with kubectl drydock resize -n %s sts/%s --update-owner", in.Namespace, in.Name)
+	if len(conflicts) > 0 {
+		remedy = fmt.Sprintf("But %s. Resize that first: %s", conflicts[0], conflicts[0].Command(in.Namespace))
+	}
+	return strings.Join(append(sentences, remedy, fmt.Sprintf("To end the pause without it, annotate the StatefulSet with %s=%s. It ends by "+
+		"itself at %s", api.OwnerPolicyAnnotation, api.OwnerIgnore,
+		in.disagreesSince(record).Add(agreementTimeout).UTC().Format(time.RFC3339))), ". ")
 }

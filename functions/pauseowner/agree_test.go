@@ -6,6 +6,9 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	size "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -15,7 +18,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// rabbit is an owner whose claims get 128Mi by the resize. It asks for another size if it is not empty.
+// rabbit is an owner of sets whose claims had 64Mi. It asks for the size if it is not empty.
 func rabbit(t *testing.T, size string) Owner {
 	t.Helper()
 	persistence := map[string]any{}
@@ -25,102 +28,283 @@ func rabbit(t *testing.T, size string) Owner {
 	return owner(t, "rabbitmq.com/v1beta1", "RabbitmqCluster", map[string]any{"replicas": int64(3), "persistence": persistence})
 }
 
-// pausedFor is the record of the owner that the resize has paused.
+// pausedFor is the record of the owner that the resize has paused when the set had 64Mi. The owner has disagreed for an hour.
 func pausedFor(t *testing.T, o Owner) OwnerRecord {
 	t.Helper()
 	r := o.held(t, owners.ByPause, build.ID).recorded(owners.ByPause)
-	r.Row, r.Link.Operation = o.Row, build.ID
-	return r.created(time.Hour)
+	r.Row, r.Link.Operation, r.Controls = o.Row, build.ID, true
+	r.Owner.Templates = []api.TemplateTarget{{Name: "data", Size: size.MustParse("64Mi"), Class: "slow"}}
+	return r.created(3 * time.Hour).disagreeing(time.Hour)
 }
 
-func finishedAgo(ago time.Duration) func(*api.Resize) {
-	return func(r *api.Resize) { r.Finished = &metav1.Time{Time: build.Now.Add(-ago)} }
+// disagreeing sets since when the owner disagrees.
+func (r OwnerRecord) disagreeing(ago time.Duration) OwnerRecord {
+	r.Revision = r.Revision.DeepCopy()
+	r.Revision.Annotations[api.DisagreesSinceAnnotation] = build.Now.Add(-ago).Format(time.RFC3339)
+	return r
 }
 
-// TestPauseLastsUntilOwnerAgrees: after a resize, an owner with another size than the claims stays paused. Each situation with a pause
-// has a twin in which it ends.
+// afterResize is a set with an owner that stays paused.
+func afterResize(record OwnerRecord, options ...build.Option) Input {
+	in := Input{Observed: build.World(build.Set("web", options...)), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}
+	in.OwnerRecords[0].Sets = append(in.OwnerRecords[0].Sets, in.Set)
+	return in
+}
+
+func policy(p api.OwnerPolicy) build.Option {
+	return build.Annotation(api.OwnerPolicyAnnotation, string(p))
+}
+
+func moved(size string) build.Option { return build.Template("data", size, "slow") }
+
+func resizeEnded(phase api.Phase, reason api.Reason) build.Option {
+	return build.Status(build.Operation(phase, func(r *api.Resize) {
+		r.Reason, r.Finished = reason, &metav1.Time{Time: build.Now.Add(-time.Minute)}
+	}))
+}
+
+// TestPauseLastsUntilOwnerAgrees: an owner that asks for another size than a resize has given to the set stays paused, however the resize
+// has ended. Each situation with a pause has a twin in which it ends.
 func TestPauseLastsUntilOwnerAgrees(t *testing.T) {
-	succeeded := build.Operation(api.Succeeded, finishedAgo(time.Minute))
-	other := build.Operation(api.Succeeded, func(r *api.Resize) { r.Operation = "0123456789ac" })
-	failed := build.Operation(api.Failed, finishedAgo(time.Minute))
-	early, late := build.Operation(api.Succeeded, finishedAgo(23*time.Hour)), build.Operation(api.Succeeded, finishedAgo(25*time.Hour))
-	optedOut := []build.Option{build.Label(api.ManagedLabel, "false")}
+	another := func(phase api.Phase) build.Option {
+		return build.Status(build.Operation(phase, func(r *api.Resize) { r.Operation = "0123456789ac" }))
+	}
+	succeeded, new, former := resizeEnded(api.Succeeded, api.ResizeCompleted), moved("128Mi"), moved("64Mi")
 	unknown := owner(t, "druid.apache.org/v1alpha1", "Druid", map[string]any{})
-	policy := func(p api.OwnerPolicy) build.Option { return build.Annotation(api.OwnerPolicyAnnotation, string(p)) }
+	agrees, differs := pausedFor(t, rabbit(t, "128Mi")), pausedFor(t, rabbit(t, "64Mi"))
+	forAnother := func(r OwnerRecord) OwnerRecord { // the owner is paused for the other operation, too
+		o := rabbit(t, "64Mi").held(t, owners.ByPause, build.ID, "0123456789ac")
+		r.Object = o.Object
+		return r
+	}
+	ofSleep := pausedFor(t, rabbit(t, "64Mi"))
+	ofSleep.Owner.Templates = nil
+	moving, aborted := build.Status(build.Operation(api.Moving)), resizeEnded(api.Failed, api.Aborted)
 	for name, tc := range map[string]struct {
-		record  *api.Resize
-		owner   Owner
+		record  OwnerRecord
 		options []build.Option
 		want    api.Reason
 	}{
-		"it says the former size":         {succeeded, rabbit(t, "64Mi"), nil, api.OwnerStays},
-		"it says the new size":            {succeeded, rabbit(t, "128Mi"), nil, api.OwnerResumed},
-		"it says the new size in bytes":   {succeeded, rabbit(t, "134217728"), nil, api.OwnerResumed},
-		"it says no size":                 {succeeded, rabbit(t, ""), nil, api.OwnerResumed},
-		"the members have their volumes":  {build.Operation(api.Finishing), rabbit(t, "64Mi"), nil, api.OwnerStays},
-		"the resize has failed":           {failed, rabbit(t, "64Mi"), nil, api.OwnerResumed},
-		"users end the wait":              {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerIgnore)}, api.OwnerResumed},
-		"users opt the set out":           {succeeded, rabbit(t, "64Mi"), optedOut, api.OwnerResumed},
-		"users let Drydock change it":     {succeeded, rabbit(t, "64Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerResumed},
-		"Drydock has changed it":          {succeeded, rabbit(t, "128Mi"), []build.Option{policy(api.OwnerUpdate)}, api.OwnerResumed},
-		"a day is not over":               {early, rabbit(t, "64Mi"), nil, api.OwnerStays},
-		"a day is over":                   {late, rabbit(t, "64Mi"), nil, api.OwnerResumed},
-		"it is being deleted":             {succeeded, rabbit(t, "64Mi").deleting(), nil, api.OwnerResumed},
-		"no row knows where its size is":  {succeeded, unknown, nil, api.OwnerResumed},
-		"its members are still copied":    {build.Operation(api.Moving), rabbit(t, "128Mi"), nil, api.OwnerStays},
-		"another resize has its record":   {other, rabbit(t, "64Mi"), nil, api.OwnerResumed},
-		"only the class is different":     {withClass(succeeded, "gold"), rabbit(t, "128Mi"), nil, api.OwnerStays},
-		"the class is not in the request": {withClass(succeeded, ""), rabbit(t, "128Mi"), nil, api.OwnerResumed},
+		"it says the former size":       {differs, []build.Option{succeeded, new}, api.OwnerStays},
+		"it says the new size":          {agrees, []build.Option{succeeded, new}, api.OwnerResumed},
+		"it says the new size in bytes": {pausedFor(t, rabbit(t, "134217728")), []build.Option{succeeded, new}, api.OwnerResumed},
+		"it says no size":               {pausedFor(t, rabbit(t, "")), []build.Option{succeeded, new}, api.OwnerResumed},
+		"the members have their volumes": {differs, []build.Option{build.Status(build.Operation(api.Finishing)), new},
+			api.OwnerStays},
+		"the resize has failed after the first move":  {differs, []build.Option{aborted, new}, api.OwnerStays},
+		"the resize has failed before the first move": {differs, []build.Option{aborted, former}, api.OwnerResumed},
+		"another client has made the claims larger": {differs, []build.Option{resizeEnded(api.Failed, api.ClaimsGrown), new},
+			api.OwnerStays},
+		"another request is refused":                {differs, []build.Option{another(api.Refused), new}, api.OwnerStays},
+		"another request is refused, and it agrees": {agrees, []build.Option{another(api.Refused), new}, api.OwnerResumed},
+		"another resize runs without a pause":       {differs, []build.Option{another(api.Moving), new}, api.OwnerStays},
+		"another resize runs, which has paused it":  {forAnother(differs), []build.Option{another(api.Moving), new}, api.OwnerResumed},
+		"another resize, which has paused it, ends": {forAnother(differs), []build.Option{another(api.Failed), new}, api.OwnerStays},
+		"the set has lost the record":               {differs, []build.Option{new}, api.OwnerStays},
+		"the set is as before":                      {pausedFor(t, rabbit(t, "32Mi")), []build.Option{succeeded, former}, api.OwnerResumed},
+		"the set has other templates": {differs, []build.Option{succeeded, build.Template("logs", "1Mi", "")},
+			api.OwnerResumed},
+		"it was paused for a sleep": {ofSleep, []build.Option{succeeded, new}, api.OwnerResumed},
+		"users end the wait":        {differs, []build.Option{succeeded, new, policy(api.OwnerIgnore)}, api.OwnerResumed},
+		"users opt the set out": {differs, []build.Option{succeeded, new, build.Label(api.ManagedLabel, "false")},
+			api.OwnerResumed},
+		"a day is not over":              {differs.disagreeing(23 * time.Hour), []build.Option{succeeded, new}, api.OwnerStays},
+		"a day is over":                  {differs.disagreeing(25 * time.Hour), []build.Option{succeeded, new}, api.OwnerResumed},
+		"it is being deleted":            {pausedFor(t, rabbit(t, "64Mi").deleting()), []build.Option{succeeded, new}, api.OwnerResumed},
+		"no row knows where its size is": {pausedFor(t, unknown), []build.Option{succeeded, new}, api.OwnerResumed},
+		"its members are still copied":   {agrees, []build.Option{moving, new}, api.OwnerStays},
+		"only the class is different": {agrees, []build.Option{succeeded, build.Template("data", "64Mi", "gold")},
+			api.OwnerStays},
+		"only the size is different, which agrees": {agrees, []build.Option{succeeded, new}, api.OwnerResumed},
 	} {
-		set := build.Set("web", append(tc.options, build.Status(tc.record))...)
-		p := Decide(Input{Observed: build.World(set), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{pausedFor(t, tc.owner)}})
-		if p.Reason != tc.want {
+		if p := Decide(afterResize(tc.record, tc.options...)); p.Reason != tc.want {
 			t.Errorf("%s: the plan is %s, want %s", name, p, tc.want)
 		}
 	}
 }
 
-func withClass(r *api.Resize, class string) *api.Resize {
-	r = r.Clone()
-	r.Templates = []api.TemplateTarget{{Name: r.Templates[0].Name, Size: r.Templates[0].Size, Class: class}}
-	return r
+// TestWaitForOwnerBeginsOnce: the time when the wait begins is stored beside the pause. If that is not possible, the wait counts from the
+// beginning of the pause. If the set has no record, an Event says why the owner stays paused.
+func TestWaitForOwnerBeginsOnce(t *testing.T) {
+	record := pausedFor(t, rabbit(t, "64Mi"))
+	delete(record.Revision.Annotations, api.DisagreesSinceAnnotation)
+	in := afterResize(record, resizeEnded(api.Succeeded, api.ResizeCompleted), moved("128Mi"))
+	p := Decide(in)
+	if len(p.Actions) != 1 || !strings.Contains(p.String(), "+disagrees-since") {
+		t.Errorf("the first plan does not store the time: %s", p)
+	}
+	if p := Decide(afterResize(record.disagreeing(0), resizeEnded(api.Succeeded, api.ResizeCompleted), moved("128Mi"))); strings.Contains(
+		p.String(), "disagrees-since") {
+		t.Errorf("the next plan stores the time again: %s", p)
+	}
+	if p := Decide(afterResize(record, moved("128Mi"))); len(p.Actions) != 2 || !strings.Contains(p.String(), "the data is safe") {
+		t.Errorf("the set has no record, and no Event says why: %s", p)
+	}
+	in.Failures = plan.Failures{rejectedWrite(plan.ControllerRevisions, record.Revision.Name, errors.New("controllerrevisions is forbidden"))}
+	if p := Decide(in); p.Reason != api.OwnerStays || !strings.Contains(p.String(), "the data is safe") {
+		t.Errorf("the time cannot be stored, and the pause ends or is not reported: %s", p)
+	}
+	in.OwnerRecords[0] = in.OwnerRecords[0].created(25 * time.Hour)
+	if p := Decide(in); p.Reason != api.OwnerResumed && !strings.Contains(p.String(), "cannot be deleted") {
+		t.Errorf("the time cannot be stored, and the pause has no end: %s", p)
+	}
 }
 
-// TestUpdatedOwnerHasSizeOfClaims: one write changes the size and ends the pause, so its operator never sees the former size.
-func TestUpdatedOwnerHasSizeOfClaims(t *testing.T) {
-	record := pausedFor(t, rabbit(t, "64Mi"))
-	set := build.Set("web", build.Status(build.Operation(api.Succeeded, finishedAgo(time.Minute))),
-		build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate)))
-	in := Input{Observed: build.World(set), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}
+// TestUpdatedOwnerHasSizeOfSet: one write changes the size and ends the pause, so its operator never sees the former size.
+func TestUpdatedOwnerHasSizeOfSet(t *testing.T) {
+	in := afterResize(pausedFor(t, rabbit(t, "64Mi")), resizeEnded(api.Succeeded, api.ResizeCompleted), moved("128Mi"),
+		policy(api.OwnerUpdate))
+	in.Consent = api.ConsentToUpdate
+	record := in.OwnerRecords[0]
 	actions := Decide(in).Actions
 	object := patched(t, record.Object, actions[:1]) // the other one deletes the record of the pause
 	size, _, err := unstructured.NestedString(object.Object, "spec", "persistence", "storage")
 	if err != nil || size != "128Mi" || object.GetAnnotations()[api.OwnerPausedAnnotation] != "" {
 		t.Errorf("the owner has %q and is held by %q, %v", size, object.GetAnnotations()[api.OwnerPausedAnnotation], err)
 	}
-	in.Failures = plan.Failures{rejectedWrite(record.Resource, "main", errors.New("storage may not shrink"))}
-	p := Decide(in)
-	if p.Reason != api.OwnerStays || !strings.Contains(p.String(), "storage may not shrink") {
-		t.Errorf("a webhook rejects the size. The plan must quote it: %s", p)
+}
+
+// TestOwnerIsUpdatedOnlyIfAllAgree: the policy of a set is not enough to change its owner. The pause lasts, and the message says what is
+// missing.
+func TestOwnerIsUpdatedOnlyIfAllAgree(t *testing.T) {
+	sibling := func(size string, options ...build.Option) *appsv1.StatefulSet {
+		return build.Set("db", append(options, build.UID("uid-db"), build.Template("data", size, "slow"))...)
+	}
+	resizing := func(phase api.Phase) build.Option {
+		return build.Status(build.Operation(phase, func(r *api.Resize) { r.Set = api.SetRef{Name: "db", UID: "uid-db"} }))
+	}
+	with := func(sibling *appsv1.StatefulSet) func(in *Input) {
+		return func(in *Input) { in.OwnerRecords[0].Sets = append(in.OwnerRecords[0].Sets, sibling) }
+	}
+	onlyPause := func(in *Input) { delete(in.Set.Annotations, api.OwnerPolicyAnnotation) }
+	for name, tc := range map[string]struct {
+		change func(in *Input)
+		says   string // empty: the owner is changed
+	}{
+		"all agree": {func(*Input) {}, ""},
+		"the namespace consents to pauses only": {func(in *Input) { in.Consent = api.ConsentToPause },
+			"label namespace shop drydock.dev/pause-owners=update --overwrite"},
+		"the namespace does not consent": {func(in *Input) { in.Consent = "" }, "label namespace shop drydock.dev/pause-owners=update"},
+		"another resource controls the set": {func(in *Input) { in.OwnerRecords[0].Controls = false },
+			"has another controller now"},
+		"the API server rejects it": {func(in *Input) {
+			in.Failures = plan.Failures{rejectedWrite(in.OwnerRecords[0].Resource, "main", errors.New("storage may not shrink"))}
+		}, "storage may not shrink"},
+		"its other set has another size": {with(sibling("64Mi")),
+			"has 64Mi instead of 128Mi. Resize that first: kubectl drydock resize -n shop sts/db data=128Mi"},
+		"its other set has the same size":     {with(sibling("128Mi")), ""},
+		"its other set is being resized":      {with(sibling("128Mi", resizing(api.Moving))), "when the resize of StatefulSet db has ended"},
+		"its other set stops no pod any more": {with(sibling("128Mi", resizing(api.Finishing))), ""},
+		"the user wants only the pause":       {onlyPause, "resize -n shop sts/web --update-owner"},
+		"the user wants only the pause, and the other set has another size": {func(in *Input) {
+			onlyPause(in)
+			with(sibling("64Mi"))(in)
+		}, "sts/db data=128Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := afterResize(pausedFor(t, rabbit(t, "64Mi")), resizeEnded(api.Succeeded, api.ResizeCompleted), moved("128Mi"),
+				policy(api.OwnerUpdate))
+			in.Consent = api.ConsentToUpdate
+			tc.change(&in)
+			p := Decide(in)
+			if want := tc.says == ""; want != (p.Reason == api.OwnerResumed) || writesTo(p, in.OwnerRecords[0].Resource) != want ||
+				!strings.Contains(p.String(), tc.says) {
+				t.Errorf("%s", p)
+			}
+		})
 	}
 }
 
-// TestDisagreementIsReportedOnce: the record says why the owner stays paused, and what to do.
-func TestDisagreementIsReportedOnce(t *testing.T) {
-	resize := build.Operation(api.Succeeded, finishedAgo(time.Minute))
-	record := pausedFor(t, rabbit(t, "64Mi"))
-	in := Input{Observed: build.World(build.Set("web", build.Status(resize))), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}
-	p := Decide(in)
-	for _, word := range []string{"the data is safe", "RabbitmqCluster main", "spec.persistence.storage is 64Mi, and the claims have 128Mi",
-		"kubectl drydock resize -n shop sts/web --update-owner", "drydock.dev/owner-policy=ignore"} {
-		if !strings.Contains(p.String(), word) {
-			t.Errorf("it does not say %q: %s", word, p)
+// TestWhatDecidesAboutUpdateIsRead: the controller of the set, the owner's opted-in sets, and the consent of the namespace, at the time of
+// the write.
+func TestWhatDecidesAboutUpdateIsRead(t *testing.T) {
+	o := rabbit(t, "64Mi")
+	byMain := controlledBy(o.Object)
+	namespace := &corev1.Namespace{}
+	namespace.Name, namespace.Labels = build.Namespace, map[string]string{api.PauseOwnersLabel: string(api.ConsentToUpdate)}
+	read := func(controls bool, options ...build.Option) (OwnerRecord, api.OwnerConsent) {
+		record := pausedFor(t, o)
+		record.Owner.Resource = "rabbitmqclusters"
+		record.Revision.Data.Raw = record.Owner.Encode()
+		link := *record.Link
+		record.Revision.Annotations[api.OperationAnnotation] = link.Encode()
+		record.Revision.Labels[api.OperationLabel] = link.Operation
+		record.Revision.Name = api.OwnerRecordName(link.Operation, record.Owner.UID)
+		if controls {
+			options = append(options, byMain)
 		}
+		sets := objectList{build.Set("web", append(options, moved("128Mi"))...), build.Set("db", byMain, build.UID("uid-db")),
+			build.Set("out", byMain, build.UID("uid-out"), build.Label(api.ManagedLabel, "")), build.Set("else", build.UID("uid-else"))}
+		in := observeSet(t, build.Lists{"statefulsets": sets, "rabbitmqclusters": objectList{record.Object}, "namespaces": objectList{namespace},
+			"controllerrevisions": objectList{record.Revision}})
+		if len(in.OwnerRecords) != 1 || len(in.disagreements(in.OwnerRecords[0])) == 0 {
+			t.Fatalf("the owner does not disagree: %+v", in.OwnerRecords)
+		}
+		return in.OwnerRecords[0], in.Consent
 	}
-	reported := resize.Clone()
-	reported.OwnerProblem = in.disagreement(record, record.Row.Differences(record.Object, "web", resize.Templates))
-	in.Set = build.Set("web", build.Status(reported))
-	if again := Decide(in); again.Kind != plan.KindNoop {
-		t.Errorf("the next tick writes again: %s", again)
+	record, consent := read(true, policy(api.OwnerUpdate))
+	if !record.Controls || consent != api.ConsentToUpdate || len(record.Sets) != 2 || record.Sets[0].Name != "db" {
+		t.Errorf("controls %v, consent %q, %d sets", record.Controls, consent, len(record.Sets))
+	}
+	if record, consent := read(true); !record.Controls || consent != "" {
+		t.Errorf("without the policy update: controls %v, consent %q", record.Controls, consent)
+	}
+	if record, consent := read(false, policy(api.OwnerUpdate)); record.Controls || consent != "" || len(record.Sets) > 0 {
+		t.Errorf("without a controller: controls %v, consent %q", record.Controls, consent)
+	}
+}
+
+// TestNextResizeKeepsWhatOperatorLastSaw: the record of a pause has the templates from when the operator last worked, so a resize after
+// another one waits for the owner, too. A sleep changes no template.
+func TestNextResizeKeepsWhatOperatorLastSaw(t *testing.T) {
+	o := rabbit(t, "64Mi")
+	resize := build.Operation(api.Planned, func(r *api.Resize) { r.Operation = "0123456789ac" })
+	templates := func(in Input, o Owner) string {
+		p := recordAndHold(in, resize, o, hold{owners.ByPause, plan.PatchOf(o.Resource, o.Object).Annotate("a", "b").Actions()})
+		doc, err := api.LoadPausedOwner(p.Actions[0].Object.(*appsv1.ControllerRevision))
+		if err != nil || len(doc.Templates) != 1 {
+			t.Fatalf("%+v, %v", doc, err)
+		}
+		return doc.Templates[0].String()
+	}
+	in := afterResize(pausedFor(t, o), build.Status(resize), moved("128Mi"))
+	o.Object = in.OwnerRecords[0].Object
+	if got := templates(in, o); got != "data=64Mi@slow" {
+		t.Errorf("it is paused for an earlier resize: %s", got)
+	}
+	o = rabbit(t, "64Mi")
+	if got := templates(in, o); got != "data=128Mi@slow" {
+		t.Errorf("the earlier pause has ended: %s", got)
+	}
+}
+
+// TestDisagreementIsReportedOnce: the record says why the owner stays paused, and what to do. A later request that was refused takes over
+// the report.
+func TestDisagreementIsReportedOnce(t *testing.T) {
+	for _, id := range []string{build.ID, "0123456789ac"} {
+		resize := build.Operation(api.Refused, func(r *api.Resize) { r.Operation = id })
+		in := afterResize(pausedFor(t, rabbit(t, "64Mi")), build.Status(resize), moved("128Mi"))
+		p := Decide(in)
+		for _, word := range []string{"the data is safe", "RabbitmqCluster main",
+			"spec.persistence.storage is 64Mi, and the StatefulSet has 128Mi",
+			"kubectl drydock resize -n shop sts/web --update-owner", "drydock.dev/owner-policy=ignore", "It ends by itself at 2"} {
+			if !strings.Contains(p.String(), word) {
+				t.Errorf("it does not say %q: %s", word, p)
+			}
+		}
+		reported := resize.Clone()
+		operations, err := in.setOperations()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, reported.OwnerProblem = in.awaitAgreement(operations, in.OwnerRecords[0])
+		in.Set = build.Set("web", build.Status(reported), moved("128Mi"))
+		if again := Decide(in); again.Kind != plan.KindNoop {
+			t.Errorf("the next tick writes again: %s", again)
+		}
+		agreeing := afterResize(pausedFor(t, rabbit(t, "128Mi")), build.Status(reported), moved("128Mi"))
+		if p := Decide(agreeing); build.Stored(p) == nil || build.Stored(p).OwnerProblem != "" {
+			t.Errorf("the record still says that it is paused: %s", p)
+		}
 	}
 }

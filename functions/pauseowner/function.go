@@ -6,11 +6,11 @@
 //	      planned operation or a refused sleep, with a copy of the record of a pause, or that lost their label; records of paused
 //	      owners whose operation is over; the tick
 //	get   the StatefulSet, its owner, other sets of the owner, the Namespace; list ControllerRevisions, HorizontalPodAutoscalers
-//	do    patch the StatefulSet: status, sleep, remove a copy of the record of a pause; create and delete the record of a paused owner;
-//	      patch the owner: pause it, restore its previous settings
+//	do    patch the StatefulSet: status, sleep, remove a copy of the record of a pause; create and delete the record of a paused owner, and
+//	      write into it since when the owner disagrees; patch the owner: pause it, restore its previous settings, write the set's size
 //	out   owner.paused, owner.resumed
-//	never pauses a resource whose namespace does not allow it; never starts an operation that an owner would undo; never changes a pause by
-//	a user or another process; never leaves an owner paused without a record of it
+//	never pauses a resource, or writes a size into it, if its namespace does not allow that; never starts an operation that an owner would
+//	undo; never changes a pause by a user or another process; never leaves an owner paused without a record of it
 package pauseowner
 
 import (

@@ -28,6 +28,8 @@ type Input struct {
 	Siblings []*appsv1.StatefulSet
 	// OwnerRecords are the records of owners that operations on this set have paused or were about to pause.
 	OwnerRecords []OwnerRecord
+	// Consent is what the namespace lets Drydock change in owners. It is read if an owner disagrees that Drydock is to change.
+	Consent api.OwnerConsent
 	// Turns is the list of turns. It is nil if no limit applies, or if the list does not matter.
 	Turns *turns.List
 	// Rejected is the error if the API server permanently rejected a write of this event or a dry run, else nil.
@@ -66,4 +68,8 @@ type OwnerRecord struct {
 	Object   *unstructured.Unstructured // nil: the owner is gone
 	Err      error                      // why the record cannot be read
 	Denied   error                      // why pause-owner must not read the owner
+	// Controls is true if the owner disagrees with the set after a resize, and still controls the set. Sets are then the owner's opted-in
+	// sets, with this one.
+	Controls bool
+	Sets     []*appsv1.StatefulSet
 }

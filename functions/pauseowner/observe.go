@@ -65,6 +65,9 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err := f.observeRecords(ctx, ref.Namespace, &in); err != nil {
 		return in, err
 	}
+	if err := f.observeDisagreements(ctx, &in); err != nil {
+		return in, err
+	}
 	if refused := in.refusedSleep(records); refused != nil && ownersApply(set) {
 		if err := f.observeOwners(ctx, &in, refused); err != nil {
 			return in, err
@@ -141,20 +144,63 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 	if controller == nil || !isSleep(planned) || !in.Owners[0].Row.Supports(owners.ByStop) {
 		return nil
 	}
-	return f.observeSiblings(ctx, in, controller)
+	siblings, err := f.siblingsOf(ctx, in.Set, controller, in.Owners[0].Ref.UID)
+	in.Siblings = siblings
+	return err
 }
 
-// observeConsent reads whether the namespace allows pauses of its owners. Without the right to read the namespace, it does not.
+// observeConsent reads whether the namespace allows pauses of its owners.
 func (f *Function) observeConsent(ctx context.Context, in *Input) error {
 	if !slices.ContainsFunc(in.Owners, func(o Owner) bool { return o.Object != nil }) {
 		return nil
 	}
-	allows, err := f.client.PauseOwners(ctx, in.Set.Namespace)
-	if err != nil && !apierrors.IsForbidden(err) {
-		return err
-	}
+	consent, err := f.consentOf(ctx, in.Set.Namespace)
 	for i := range in.Owners {
-		in.Owners[i].Allowed = allows && in.Owners[i].Object != nil
+		in.Owners[i].Allowed = consent.AllowsPause() && in.Owners[i].Object != nil
+	}
+	return err
+}
+
+// consentOf reads what the namespace lets Drydock change in owners. Without the right to read the namespace, that is nothing.
+func (f *Function) consentOf(ctx context.Context, namespace string) (api.OwnerConsent, error) {
+	consent, err := f.client.OwnerConsent(ctx, namespace)
+	if apierrors.IsForbidden(err) {
+		return "", nil
+	}
+	return consent, err
+}
+
+// observeDisagreements reads what decides about owners that disagree with their set after a resize: whether they still control it, their
+// other sets, and whether the namespace lets Drydock change them.
+func (f *Function) observeDisagreements(ctx context.Context, in *Input) error {
+	for i := range in.OwnerRecords {
+		record := &in.OwnerRecords[i]
+		if len(in.disagreements(*record)) == 0 {
+			continue
+		}
+		controller := statefulset.Controller(in.Set)
+		if controller == nil {
+			continue
+		}
+		top, err := f.findOwner(ctx, in.Namespace, *controller)
+		if err != nil {
+			return err
+		}
+		if top.Object == nil || top.Object.GetUID() != record.Object.GetUID() {
+			continue
+		}
+		siblings, err := f.siblingsOf(ctx, in.Set, controller, top.Ref.UID)
+		if err != nil {
+			return err
+		}
+		record.Controls = true
+		record.Sets = append(slices.DeleteFunc(siblings, func(s *appsv1.StatefulSet) bool { return !statefulset.Managed(s) }), in.Set)
+		if !in.updatesOwner() {
+			continue
+		}
+		if in.Consent, err = f.consentOf(ctx, in.Namespace); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -178,35 +224,37 @@ func (f *Function) observeController(ctx context.Context, in *Input) error {
 	return err
 }
 
-// observeSiblings reads the other sets that the owner's stop scales to zero. These are the sets of the same controller, and the sets
-// whose controllers of the same kind have the same owner.
-func (f *Function) observeSiblings(ctx context.Context, in *Input, controller *metav1.OwnerReference) error {
+// siblingsOf reads the other sets of the topmost owner, which its stop scales to zero. These are the sets of the same controller, and the
+// sets whose controllers of the same kind have the same owner.
+func (f *Function) siblingsOf(ctx context.Context, of *appsv1.StatefulSet, controller *metav1.OwnerReference, owner types.UID) (
+	[]*appsv1.StatefulSet, error) {
 	var others []*appsv1.StatefulSet
-	err := kube.Pages(ctx, f.client, plan.StatefulSets, in.Set.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+	err := kube.Pages(ctx, f.client, plan.StatefulSets, of.Namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
-			if other := statefulset.Controller(&l.Items[i]); other != nil && other.Kind == controller.Kind && l.Items[i].UID != in.Set.UID {
+			if other := statefulset.Controller(&l.Items[i]); other != nil && other.Kind == controller.Kind && l.Items[i].UID != of.UID {
 				others = append(others, &l.Items[i])
 			}
 		}
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tops := map[types.UID]types.UID{controller.UID: in.Owners[0].Ref.UID} // the topmost owner of each controller
+	var siblings []*appsv1.StatefulSet
+	tops := map[types.UID]types.UID{controller.UID: owner} // the topmost owner of each controller
 	for _, set := range others {
 		other := statefulset.Controller(set)
-		if _, known := tops[other.UID]; !known && in.Owners[0].Ref.UID != controller.UID {
+		if _, known := tops[other.UID]; !known && owner != controller.UID {
 			top, err := f.findOwner(ctx, set.Namespace, *other)
 			if err != nil {
-				return err
+				return nil, err
 			}
 			tops[other.UID] = top.Ref.UID
 		}
-		if tops[other.UID] == in.Owners[0].Ref.UID {
-			in.Siblings = append(in.Siblings, set)
+		if tops[other.UID] == owner {
+			siblings = append(siblings, set)
 		}
 	}
-	return nil
+	return siblings, nil
 }
 
 // findScalers returns the resources that would give the set replicas by themselves. A HorizontalPodAutoscaler does nothing while its

@@ -22,7 +22,7 @@ import (
 // resumeAll ends pauses that nothing needs any more, one at a time. An owner that cannot be resumed does not keep another one paused.
 func resumeAll(in Input, operations operation.Records) plan.Plan {
 	var soon *plan.Plan
-	stuck := map[string][]string{} // by operation
+	stuck := map[string][]string{} // by the operation whose record reports it
 	for _, record := range in.OwnerRecords {
 		p, problem := resume(in, operations, record)
 		switch {
@@ -31,7 +31,9 @@ func resumeAll(in Input, operations operation.Records) plan.Plan {
 		case p.Soon:
 			soon = &p
 		case problem != "":
-			stuck[record.Link.Operation] = append(stuck[record.Link.Operation], problem)
+			if report := reportOf(operations, record); report != nil {
+				stuck[report.Head().Operation] = append(stuck[report.Head().Operation], problem)
+			}
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(stuck)) {
@@ -71,9 +73,17 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 			return plan.WaitSoon(api.OwnerStays, "the StatefulSet controller has not seen the replicas yet"), ""
 		}
 	}
-	changes, problem := in.awaitAgreement(record, current)
+	report := reportOf(operations, record)
+	changes, problem := in.awaitAgreement(operations, record)
 	if problem != "" {
-		return plan.Noop(api.OwnerStays), problem
+		begin := in.beginWait(record).Actions()
+		if len(begin) == 0 {
+			return plan.Noop(api.OwnerStays), problem
+		}
+		if report == nil {
+			begin = append(begin, in.warnOfPause(record.Link.Operation, problem))
+		}
+		return plan.Do(api.OwnerStays, begin...), ""
 	}
 	if problem := in.stuckProblem(record); problem != "" {
 		return plan.Noop(api.OwnerStays), problem
@@ -89,8 +99,8 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 		}
 		actions = release
 	}
-	if current != nil && current.Head().OwnerProblem != "" {
-		actions = append(actions, operation.Store(in.Set, withOwnerProblem(current, "")).Actions()...)
+	if report != nil && report.Head().OwnerProblem != "" {
+		actions = append(actions, operation.Store(in.Set, withOwnerProblem(report, "")).Actions()...)
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation), ""
@@ -129,19 +139,33 @@ func (r OwnerRecord) howToGiveRights() string {
 	return fmt.Sprintf("give the rights with kubectl drydock rbac --owners %s | kubectl apply -f -", r.Row.Operator)
 }
 
-// reportStuckPauses reports on the set, once, why owners of the operation stay paused.
-func reportStuckPauses(in Input, current operation.Record, problems []string) plan.Plan {
-	if current == nil {
-		return plan.Noop(api.OwnerStays) // problems reports it
+// reportOf returns the record of the set that says why the owner stays paused: that of the operation, or that of a later resize which has
+// replaced it and does not run. It is nil if the set has neither.
+func reportOf(operations operation.Records, record OwnerRecord) operation.Record {
+	if current := operations.Find(record.Link.Operation); current != nil {
+		return current
 	}
+	if operations.Resize == nil || operations.Resize.Active() {
+		return nil
+	}
+	return operations.Resize
+}
+
+// reportStuckPauses reports on the set, once, why owners stay paused.
+func reportStuckPauses(in Input, report operation.Record, problems []string) plan.Plan {
 	slices.Sort(problems)
-	problem := text.Clip(strings.Join(problems, ". "), maxProblem)
-	if problem == current.Head().OwnerProblem {
+	problem := text.Clip(strings.Join(slices.Compact(problems), ". "), maxProblem)
+	if problem == report.Head().OwnerProblem {
 		return plan.Noop(api.OwnerStays)
 	}
-	note := plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID, Operation: current.Head().Operation}
-	store := operation.Store(in.Set, withOwnerProblem(current, problem))
-	return plan.Do(api.OwnerStays, append(store.Actions(), plan.Event(in.Set.Namespace, in.Set.Name, note))...)
+	store := operation.Store(in.Set, withOwnerProblem(report, problem))
+	return plan.Do(api.OwnerStays, append(store.Actions(), in.warnOfPause(report.Head().Operation, problem))...)
+}
+
+// warnOfPause returns the Event that says why an owner stays paused.
+func (in Input) warnOfPause(operation, problem string) plan.Action {
+	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.OwnerStays, Message: problem, UID: in.Set.UID,
+		Operation: operation})
 }
 
 // withOwnerProblem returns a copy of the record that says why the owner stays paused.

@@ -276,7 +276,7 @@ func listsWithTurns(set metav1.Object) build.Lists {
 // allowingNamespace is the namespace of the tests, which lets Drydock pause its owners.
 func allowingNamespace() metav1.Object {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: build.Namespace,
-		Labels: map[string]string{api.PauseOwnersLabel: api.AllowValue}}}
+		Labels: map[string]string{api.PauseOwnersLabel: string(api.ConsentToPause)}}}
 }
 
 func forbidden(w http.ResponseWriter, _ *http.Request) {

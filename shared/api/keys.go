@@ -92,7 +92,8 @@ const (
 
 	// OwnerPolicyAnnotation on a StatefulSet says what happens to the operator that controls it: "pause" (the default) pauses it, after a
 	// resize until its resource says what the claims have, and refuses a set whose operator cannot be paused. "update" also writes the new
-	// size and class into the resource. "ignore" works as if there were no operator, and ends the wait for the resource.
+	// size and class into the resource if the namespace consents. "ignore" works as if there were no operator, and ends the wait for the
+	// resource.
 	OwnerPolicyAnnotation = Prefix + "owner-policy"
 
 	// PausedAnnotation on a StatefulSet puts the set to sleep while it is "true".
@@ -172,8 +173,8 @@ const (
 	// Without it, a mover runs as the workload's own user under the restricted Pod Security level.
 	RootMoverLabel = Prefix + "root-mover"
 
-	// PauseOwnersLabel on a Namespace, value "allow", lets pause-owner pause and stop the custom resources there that control opted-in
-	// StatefulSets. It is no annotation of the resource, because operators copy annotations into pod templates and restart the pods.
+	// PauseOwnersLabel on a Namespace lets pause-owner change the custom resources there that control opted-in StatefulSets: an OwnerConsent.
+	// It is no annotation of the resource, because operators copy annotations into pod templates and restart the pods.
 	PauseOwnersLabel = Prefix + "pause-owners"
 )
 
@@ -254,6 +255,10 @@ const (
 	// RFC 3339.
 	UndoingSinceAnnotation = Prefix + "undoing-since"
 
+	// DisagreesSinceAnnotation on the record of a paused owner is the time since when the pause lasts only because the owner asks for other
+	// sizes or classes than the set, in RFC 3339. It is written once, so that the wait has an end.
+	DisagreesSinceAnnotation = Prefix + "disagrees-since"
+
 	// HookAnnotation on the pod of a hook of a scaling has the facts of the scaling, as JSON. Its containers read them in the file
 	// /etc/drydock/hook.json.
 	HookAnnotation = Prefix + "hook"
@@ -300,8 +305,30 @@ const StatsAccount = "volume-stats"
 // FinalizerForCleanup is the value of FinalizerLabel.
 const FinalizerForCleanup = "cleanup"
 
-// AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that allows it.
+// AllowValue is the value of RootMoverLabel and NodeAccessLabel that allows it.
 const AllowValue = "allow"
+
+// OwnerConsent is what a namespace lets Drydock change in the custom resources that control its StatefulSets: the value of
+// PauseOwnersLabel. Any other value allows nothing.
+type OwnerConsent string
+
+const (
+	// ConsentToPause lets Drydock pause and stop owners.
+	ConsentToPause OwnerConsent = "allow"
+	// ConsentToUpdate lets Drydock do so, and write sizes and classes into owners whose StatefulSet has the policy OwnerUpdate.
+	ConsentToUpdate OwnerConsent = "update"
+)
+
+// ConsentOf returns the consent in the labels of a namespace.
+func ConsentOf(namespace map[string]string) OwnerConsent {
+	return OwnerConsent(namespace[PauseOwnersLabel])
+}
+
+// AllowsPause reports whether Drydock may pause and stop owners.
+func (c OwnerConsent) AllowsPause() bool { return c == ConsentToPause || c == ConsentToUpdate }
+
+// AllowsUpdate reports whether Drydock may write sizes and classes into owners.
+func (c OwnerConsent) AllowsUpdate() bool { return c == ConsentToUpdate }
 
 // OwnerPolicy says how Drydock treats the custom resource that controls a StatefulSet.
 type OwnerPolicy string
@@ -310,7 +337,7 @@ const (
 	// OwnerPause refuses to work on a set whose owner cannot be paused. After a resize, the pause lasts until the owner says what the claims
 	// have. It is the default.
 	OwnerPause OwnerPolicy = "pause"
-	// OwnerUpdate is OwnerPause, and Drydock writes the new size and class into the owner.
+	// OwnerUpdate is OwnerPause, and Drydock writes the new size and class into the owner, in a namespace with ConsentToUpdate.
 	OwnerUpdate OwnerPolicy = "update"
 	// OwnerIgnore works on the set as if it had no owner.
 	OwnerIgnore OwnerPolicy = "ignore"

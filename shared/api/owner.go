@@ -76,6 +76,9 @@ type PausedOwner struct {
 	UID      types.UID `json:"uid"`
 	// Stopped is true when the operator stops the set itself.
 	Stopped bool `json:"stopped,omitempty"`
+	// Templates are the sizes and classes that the set's claim templates asked for when its operator last worked. Only the record of a resize
+	// has them: what the resize has changed, the operator may undo after the pause.
+	Templates []TemplateTarget `json:"templates,omitempty"`
 }
 
 // Encode returns the record as JSON.

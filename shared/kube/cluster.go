@@ -38,7 +38,7 @@ func (c *Client) Cluster(ctx context.Context, namespace string) (*world.Cluster,
 	if err != nil {
 		return nil, err
 	}
-	cluster.PauseOwners = labels[api.PauseOwnersLabel] == api.AllowValue
+	cluster.OwnerConsent = api.ConsentOf(labels)
 	cluster.RootMovers, cluster.NodeAccess = labels[api.RootMoverLabel] == api.AllowValue, labels[api.NodeAccessLabel] == api.AllowValue
 	cluster.MoverConfig, err = c.MoverConfig(ctx, namespace)
 	return cluster, err

@@ -38,10 +38,10 @@ func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error)
 	return labels[api.RootMoverLabel] == api.AllowValue, err
 }
 
-// PauseOwners reports whether the namespace allows pauses of the owners of its StatefulSets.
-func (c *Client) PauseOwners(ctx context.Context, namespace string) (bool, error) {
+// OwnerConsent returns what the namespace lets Drydock change in the owners of its StatefulSets.
+func (c *Client) OwnerConsent(ctx context.Context, namespace string) (api.OwnerConsent, error) {
 	labels, err := c.namespaceLabels(ctx, namespace)
-	return labels[api.PauseOwnersLabel] == api.AllowValue, err
+	return api.ConsentOf(labels), err
 }
 
 // NamespaceTerminating reports whether the namespace is being deleted.

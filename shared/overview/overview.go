@@ -180,7 +180,7 @@ func operationsOf(records operation.Records) []Operation {
 	var active, unread, unsuccessful []Operation
 	for _, record := range records.All() {
 		switch isSleep := record.Head().Kind == api.KindSleep; {
-		case record.Head().Phase == api.Succeeded && record.Head().OwnerProblem != "":
+		case records.Settled(record) && record.Head().OwnerProblem != "":
 			paused := shown(record)
 			paused.Reason, paused.Message = api.OwnerStays, record.Head().OwnerProblem
 			unsuccessful = append(unsuccessful, paused)

@@ -3,6 +3,7 @@
 package owners
 
 import (
+	"fmt"
 	"slices"
 
 	"drydock.dev/shared/api"
@@ -158,8 +159,16 @@ func UnknownKindMessage(group, kind string) string {
 }
 
 // ConsentCommand returns the command that lets Drydock pause the owners in the namespace.
-func ConsentCommand(namespace string) string {
-	return "kubectl label namespace " + namespace + " " + api.PauseOwnersLabel + "=" + api.AllowValue
+func ConsentCommand(namespace string) string { return consentCommand(namespace, api.ConsentToPause) }
+
+// UpdateConsentCommand returns the command that also lets Drydock write sizes and classes into the owners in the namespace. The namespace
+// may have consented to pauses.
+func UpdateConsentCommand(namespace string) string {
+	return consentCommand(namespace, api.ConsentToUpdate) + " --overwrite"
+}
+
+func consentCommand(namespace string, consent api.OwnerConsent) string {
+	return fmt.Sprintf("kubectl label namespace %s %s=%s", namespace, api.PauseOwnersLabel, consent)
 }
 
 // Operators returns the sorted names of the rows that are on, without duplicates.

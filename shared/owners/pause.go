@@ -109,8 +109,8 @@ func IsHeld(object *unstructured.Unstructured, operation string) bool {
 }
 
 // Release ends the hold for an operation, by either means. The last operation restores the previous settings. A setting that a user or
-// another process has changed since keeps its value. The same patch lets the object say what the claims have, so that its operator never
-// sees the former size. It returns no actions if the object is not held for the operation.
+// another process has changed since keeps its value. The same patch lets the object say what the templates ask for, so that its operator
+// never sees the former size. It returns no actions if the object is not held for the operation.
 func Release(resource plan.Resource, object *unstructured.Unstructured, operation string, agree ...Difference) ([]plan.Action, error) {
 	pause, err := loadPause(object)
 	if err != nil || pause == nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -47,45 +48,139 @@ var differenceWords = map[OnDifference]string{
 // WouldDo says what the operator would do, as the end of the words "its operator would".
 func (d OnDifference) WouldDo() string { return differenceWords[d] }
 
-// Difference is a field of a resource that says something else than the claims of a StatefulSet.
+// Difference is a field of a resource that says something else than a claim template of a StatefulSet.
 type Difference struct {
 	Path string
 	// Has is the field's value, or empty.
 	Has string
-	// Wants is what the claims have.
+	// Wants is what the template asks for.
 	Wants string
 }
 
 func (d Difference) String() string {
 	if d.Has == "" {
-		return fmt.Sprintf("%s is missing, and the claims have %s", d.Path, d.Wants)
+		return fmt.Sprintf("%s is missing, and the StatefulSet has %s", d.Path, d.Wants)
 	}
-	return fmt.Sprintf("%s is %s, and the claims have %s", d.Path, d.Has, d.Wants)
+	return fmt.Sprintf("%s is %s, and the StatefulSet has %s", d.Path, d.Has, d.Wants)
 }
 
-// Differences returns the fields of the object that disagree with the claims of the set, which have the targets. A field that the row does
-// not name, or a size that the object does not have, is no difference: only the operator knows what it stands for.
-func (r Row) Differences(object *unstructured.Unstructured, set string, targets []api.TemplateTarget) []Difference {
+// TemplatesOf returns the sizes and classes that the set's claim templates ask for.
+func TemplatesOf(set *appsv1.StatefulSet) []api.TemplateTarget {
+	var all []api.TemplateTarget
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		class := ""
+		if t.Spec.StorageClassName != nil {
+			class = *t.Spec.StorageClassName
+		}
+		all = append(all, api.TemplateTarget{Name: t.Name, Size: *t.Spec.Resources.Requests.Storage(), Class: class})
+	}
+	return all
+}
+
+// Differences returns the fields of the object that disagree with what the set's templates ask for now, and did not ask for before. A
+// field that the row does not name, or a size that the object does not have, is no difference: only the operator knows what it stands for.
+func (r Row) Differences(object *unstructured.Unstructured, set *appsv1.StatefulSet, before []api.TemplateTarget) []Difference {
 	var found []Difference
-	for _, t := range targets {
-		for _, s := range r.storageOf(t.Name) {
-			for _, path := range itemsOf(object, s.Size, set, t.Name) {
-				has := textAt(object, path)
-				if size, err := resource.ParseQuantity(has); err == nil && size.Cmp(t.Size) != 0 {
-					found = append(found, Difference{path, has, t.Size.String()})
+	for _, now := range TemplatesOf(set) {
+		i := slices.IndexFunc(before, func(t api.TemplateTarget) bool { return t.Name == now.Name })
+		if i < 0 {
+			continue
+		}
+		fields := r.fieldsOf(object, set.Name, now)
+		found = append(found, slices.DeleteFunc(fields, func(f claimField) bool {
+			return f.agrees() || f.isSize && now.Size.Cmp(before[i].Size) == 0 || !f.isSize && now.Class == before[i].Class
+		}).differences()...)
+	}
+	return found
+}
+
+// Conflict is a claim template of a StatefulSet that asks for something else in a field than another one of the same owner.
+type Conflict struct {
+	Set, Template string
+	Difference
+	// Request is the resize that ends the conflict.
+	Request string
+}
+
+func (c Conflict) String() string {
+	return fmt.Sprintf("template %s of StatefulSet %s uses the same field %s and has %s instead of %s", c.Template, c.Set, c.Path, c.Has,
+		c.Wants)
+}
+
+// Command returns the command that ends the conflict.
+func (c Conflict) Command(namespace string) string {
+	return fmt.Sprintf("kubectl drydock resize -n %s sts/%s %s", namespace, c.Set, c.Request)
+}
+
+// Conflicts returns the claim templates of the sets that ask for something else than the differences, in the same fields of the object. The
+// object can say only one of both, so a write for one set would let the operator change the other one.
+func (r Row) Conflicts(object *unstructured.Unstructured, differences []Difference, sets []*appsv1.StatefulSet) []Conflict {
+	var found []Conflict
+	for _, set := range sets {
+		for _, t := range TemplatesOf(set) {
+			for _, f := range r.fieldsOf(object, set.Name, t) {
+				i := slices.IndexFunc(differences, func(d Difference) bool { return d.Path == f.Path })
+				if i < 0 || f.isValue(differences[i].Wants) {
+					continue
 				}
-			}
-			if t.Class == "" || s.Class == "" {
-				continue
-			}
-			for _, path := range itemsOf(object, s.Class, set, t.Name) {
-				if has := textAt(object, path); has != t.Class {
-					found = append(found, Difference{path, has, t.Class})
+				request := fmt.Sprintf("%s=%s", t.Name, differences[i].Wants)
+				if !f.isSize {
+					request = fmt.Sprintf("%s=%s@%s", t.Name, &t.Size, differences[i].Wants)
 				}
+				found = append(found, Conflict{set.Name, t.Name, Difference{f.Path, f.Wants, differences[i].Wants}, request})
 			}
 		}
 	}
 	return found
+}
+
+// claimField is a field of a resource that concerns a claim template, with what the template asks for.
+type claimField struct {
+	Difference
+	isSize bool
+}
+
+type claimFields []claimField
+
+func (f claimFields) differences() []Difference {
+	var all []Difference
+	for _, one := range f {
+		all = append(all, one.Difference)
+	}
+	return all
+}
+
+// fieldsOf returns the fields of the object that concern the template of the set. Fields without a size are left out.
+func (r Row) fieldsOf(object *unstructured.Unstructured, set string, template api.TemplateTarget) claimFields {
+	var all claimFields
+	for _, s := range r.storageOf(template.Name) {
+		for _, path := range itemsOf(object, s.Size, set, template.Name) {
+			has := textAt(object, path)
+			if _, err := resource.ParseQuantity(has); err == nil {
+				all = append(all, claimField{Difference{path, has, template.Size.String()}, true})
+			}
+		}
+		if template.Class == "" || s.Class == "" {
+			continue
+		}
+		for _, path := range itemsOf(object, s.Class, set, template.Name) {
+			all = append(all, claimField{Difference{path, textAt(object, path), template.Class}, false})
+		}
+	}
+	return all
+}
+
+// agrees reports whether the object has what the template asks for.
+func (f claimField) agrees() bool { return f.isValue(f.Has) }
+
+// isValue reports whether the value is what the template asks for.
+func (f claimField) isValue(value string) bool {
+	if !f.isSize {
+		return value == f.Wants
+	}
+	a, errA := resource.ParseQuantity(value)
+	b, errB := resource.ParseQuantity(f.Wants)
+	return errA == nil && errB == nil && a.Cmp(b) == 0
 }
 
 // textAt returns the value of the field as text, or "". A size may be a number of bytes.
@@ -154,7 +249,7 @@ func itemsOf(object *unstructured.Unstructured, path, set, template string) []st
 	})
 }
 
-// Agree returns the patch that lets the object say what the claims have.
+// Agree returns the patch that lets the object say what the templates ask for.
 func Agree(of plan.Resource, object *unstructured.Unstructured, differences []Difference) []plan.Action {
 	return agreement(of, object, differences).Actions()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
@@ -59,57 +60,73 @@ spec: {storage: {emptyDir: {}}}
 `
 )
 
-func target(template, size, class string) api.TemplateTarget {
-	return api.TemplateTarget{Name: template, Size: resource.MustParse(size), Class: class}
+// formerOf returns the templates of the set before its resize. Each had 64Mi of the class former.
+func formerOf(set *appsv1.StatefulSet) []api.TemplateTarget {
+	all := TemplatesOf(set)
+	for i := range all {
+		all[i].Size, all[i].Class = resource.MustParse("64Mi"), "former"
+	}
+	return all
 }
 
-// TestDifferences: only the fields that concern the changed claims of the set count, and after the write there are none.
+// objectOf reads the object of the text, and finds its row. Its numbers are those of an API server's answer.
+func objectOf(t *testing.T, text string) (*unstructured.Unstructured, Row) {
+	t.Helper()
+	object := &unstructured.Unstructured{}
+	content, err := yaml.YAMLToJSON([]byte(text))
+	if err == nil {
+		err = object.UnmarshalJSON(content)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
+	row, known := BuiltIn().Find(group, object.GetKind())
+	if !known {
+		t.Fatal("the kind has no row")
+	}
+	return object, row
+}
+
+// TestDifferences: only the fields that concern the changed templates of the set count, and after the write there are none.
 func TestDifferences(t *testing.T) {
 	for name, tc := range map[string]struct {
 		object, set string
-		targets     []api.TemplateTarget
+		templates   []build.Option
 		want        []string
 	}{
-		"the item of the set and the template": {elastic, "es-es-data", []api.TemplateTarget{target("elasticsearch-data", "3Gi", "")}, []string{
+		"the item of the set and the template": {elastic, "es-es-data", []build.Option{
+			build.Template("elasticsearch-data", "3Gi", "fast")}, []string{
 			"spec.nodeSets[name=data].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.resources.requests.storage is 2Gi, " +
-				"and the claims have 3Gi"}},
-		"an item whose name ends another one's, with a number of bytes": {elastic, "es-es-hot-data", []api.TemplateTarget{
-			target("elasticsearch-data", "3Gi", "")}, []string{
+				"and the StatefulSet has 3Gi"}},
+		"an item whose name ends another one's, with a number of bytes": {elastic, "es-es-hot-data", []build.Option{
+			build.Template("elasticsearch-data", "3Gi", "")}, []string{
 			"spec.nodeSets[name=hot-data].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.resources.requests.storage is " +
-				"1073741824, and the claims have 3Gi"}},
-		"another template of the set": {elastic, "es-es-data", []api.TemplateTarget{target("logs", "5Gi", "")}, nil},
-		"two templates and a class": {elastic, "es-es-data", []api.TemplateTarget{target("elasticsearch-data", "2Gi", "slow"),
-			target("logs", "6Gi", "")}, []string{
+				"1073741824, and the StatefulSet has 3Gi"}},
+		"another template of the set": {elastic, "es-es-data", []build.Option{build.Template("logs", "5Gi", "")}, nil},
+		"two templates and a class": {elastic, "es-es-data", []build.Option{build.Template("elasticsearch-data", "2Gi", "slow"),
+			build.Template("logs", "6Gi", "")}, []string{
 			"spec.nodeSets[name=data].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.storageClassName is fast, " +
-				"and the claims have slow",
+				"and the StatefulSet has slow",
 			"spec.nodeSets[name=data].volumeClaimTemplates[metadata.name=logs].spec.resources.requests.storage is 5Gi, " +
-				"and the claims have 6Gi"}},
-		"a class that the item does not name": {elastic, "es-es-masters", []api.TemplateTarget{target("elasticsearch-data", "1Gi", "slow")},
+				"and the StatefulSet has 6Gi"}},
+		"a class that the item does not name": {elastic, "es-es-masters", []build.Option{build.Template("elasticsearch-data", "1Gi", "slow")},
 			[]string{"spec.nodeSets[name=masters].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.storageClassName is missing, " +
-				"and the claims have slow"}},
-		"a set of no item": {elastic, "es-es-other", []api.TemplateTarget{target("elasticsearch-data", "3Gi", "")}, nil},
-		"the template that has its own field": {redisCluster, "rc-leader", []api.TemplateTarget{target("node-conf", "2Gi", "")}, []string{
-			"spec.storage.nodeConfVolumeClaimTemplate.spec.resources.requests.storage is 1Gi, and the claims have 2Gi"}},
-		"a template without its own field": {redisCluster, "rc-leader", []api.TemplateTarget{target("rc-leader", "1Gi", "")}, []string{
-			"spec.storage.volumeClaimTemplate.spec.resources.requests.storage is 2Gi, and the claims have 1Gi"}},
-		"the same size in other words": {prometheus, "prometheus-p", []api.TemplateTarget{target("prometheus-p-db", "2048Mi", "")}, nil},
-		"an object without a size":     {emptyDir, "prometheus-p", []api.TemplateTarget{target("prometheus-p-db", "3Gi", "")}, nil},
+				"and the StatefulSet has slow"}},
+		"a class that has not changed": {elastic, "es-es-data", []build.Option{build.Template("elasticsearch-data", "2Gi", "former")}, nil},
+		"a size that has not changed":  {elastic, "es-es-masters", []build.Option{build.Template("elasticsearch-data", "64Mi", "former")}, nil},
+		"a set of no item":             {elastic, "es-es-other", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
+		"the template that has its own field": {redisCluster, "rc-leader", []build.Option{build.Template("node-conf", "2Gi", "")}, []string{
+			"spec.storage.nodeConfVolumeClaimTemplate.spec.resources.requests.storage is 1Gi, and the StatefulSet has 2Gi"}},
+		"a template without its own field": {redisCluster, "rc-leader", []build.Option{build.Template("rc-leader", "1Gi", "")}, []string{
+			"spec.storage.volumeClaimTemplate.spec.resources.requests.storage is 2Gi, and the StatefulSet has 1Gi"}},
+		"the same size in other words": {prometheus, "prometheus-p", []build.Option{build.Template("prometheus-p-db", "2048Mi", "")}, nil},
+		"an object without a size":     {emptyDir, "prometheus-p", []build.Option{build.Template("prometheus-p-db", "3Gi", "")}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			object := &unstructured.Unstructured{}
-			content, err := yaml.YAMLToJSON([]byte(tc.object))
-			if err == nil {
-				err = object.UnmarshalJSON(content) // numbers are those of an API server's answer
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
-			row, known := BuiltIn().Find(group, object.GetKind())
-			if !known {
-				t.Fatal("the kind has no row")
-			}
-			found := row.Differences(object, tc.set, tc.targets)
+			object, row := objectOf(t, tc.object)
+			set := build.Set(tc.set, tc.templates...)
+			found := row.Differences(object, set, formerOf(set))
 			var texts []string
 			for _, d := range found {
 				texts = append(texts, fmt.Sprint(d))
@@ -119,12 +136,57 @@ func TestDifferences(t *testing.T) {
 			}
 			changed := object
 			if len(found) > 0 {
+				var err error
 				if changed, err = build.Patched(object, Agree("tests", object, found)...); err != nil {
 					t.Fatal(err)
 				}
 			}
-			if left := row.Differences(changed, tc.set, tc.targets); len(left) > 0 {
+			if left := row.Differences(changed, set, formerOf(set)); len(left) > 0 {
 				t.Errorf("after the write, it differs in %v", left)
+			}
+			if new := row.Differences(object, set, nil); len(new) > 0 {
+				t.Errorf("templates that did not exist before the resize differ in %v", new)
+			}
+		})
+	}
+}
+
+// TestConflicts: sets that share a field of their owner must ask for the same.
+func TestConflicts(t *testing.T) {
+	leader := build.Set("rc-leader", build.Template("rc-leader", "3Gi", ""), build.Template("node-conf", "1Gi", ""))
+	for name, tc := range map[string]struct {
+		object      string
+		set, others *appsv1.StatefulSet
+		want        string
+	}{
+		"the same field, another size": {redisCluster, leader, build.Set("rc-follower", build.Template("rc-follower", "2Gi", "")),
+			"kubectl drydock resize -n shop sts/rc-follower rc-follower=3Gi"},
+		"the same field, the same size": {redisCluster, leader, build.Set("rc-follower", build.Template("rc-follower", "3072Mi", "")), ""},
+		"another field":                 {redisCluster, leader, build.Set("rc-follower", build.Template("node-conf", "7Gi", "")), ""},
+		"another item of a list": {elastic, build.Set("es-es-data", build.Template("elasticsearch-data", "3Gi", "")),
+			build.Set("es-es-masters", build.Template("elasticsearch-data", "1Gi", "")), ""},
+		"the same item, another class": {elastic, build.Set("es-es-data", build.Template("elasticsearch-data", "2Gi", "slow")),
+			build.Set("other-data", build.Template("elasticsearch-data", "2Gi", "fast")),
+			"kubectl drydock resize -n shop sts/other-data elasticsearch-data=2Gi@slow"},
+		"another template of the same set": {prometheus, build.Set("p", build.Template("a", "3Gi", ""), build.Template("b", "64Mi", "")), nil,
+			"kubectl drydock resize -n shop sts/p b=3Gi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			object, row := objectOf(t, tc.object)
+			sets := []*appsv1.StatefulSet{tc.set}
+			if tc.others != nil {
+				sets = append(sets, tc.others)
+			}
+			differences := row.Differences(object, tc.set, formerOf(tc.set))
+			if len(differences) == 0 {
+				t.Fatal("the object does not differ from the set")
+			}
+			got := ""
+			for _, c := range row.Conflicts(object, differences, sets) {
+				got += c.Command("shop")
+			}
+			if got != tc.want {
+				t.Errorf("the conflict ends by %q, want %q", got, tc.want)
 			}
 		})
 	}

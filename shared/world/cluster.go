@@ -3,6 +3,8 @@ package world
 import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+
+	"drydock.dev/shared/api"
 )
 
 // Cluster has the facts outside of a StatefulSet that a preflight needs: the classes of the cluster, and the limits and permissions of the
@@ -13,8 +15,8 @@ type Cluster struct {
 	Attributes map[string]*storagev1.VolumeAttributesClass
 	Quotas     []corev1.ResourceQuota
 	Limits     []corev1.LimitRange
-	// PauseOwners is true if the namespace allows pauses of the custom resources that control its StatefulSets.
-	PauseOwners bool
+	// OwnerConsent is what the namespace lets Drydock change in the custom resources that control its StatefulSets.
+	OwnerConsent api.OwnerConsent
 	// RootMovers is true if the namespace allows movers to run as root.
 	RootMovers bool
 	// NodeAccess is true if sets with access to their node may be created again in the namespace.

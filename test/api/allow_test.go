@@ -22,10 +22,10 @@ func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 	w, row := ownedWorld(t)
 	w.LabelNamespace(api.PauseOwnersLabel, "")
 	w.UpdateCustom(row, "Prometheus", "main", func(o *unstructured.Unstructured) {
-		o.SetAnnotations(map[string]string{api.PauseOwnersLabel: api.AllowValue, api.Prefix + "allow": "pause"})
+		o.SetAnnotations(map[string]string{api.PauseOwnersLabel: string(api.ConsentToPause), api.Prefix + "allow": "pause"})
 	})
 	before := w.Custom(row, "Prometheus", "main")
-	idleSet(w, "cache", 1, map[string]string{api.PausedAnnotation: "true", api.PauseOwnersLabel: api.AllowValue})
+	idleSet(w, "cache", 1, map[string]string{api.PausedAnnotation: "true", api.PauseOwnersLabel: string(api.ConsentToPause)})
 	w.SetController("cache", before)
 	drive := w.Drive(nil)
 	consent := "kubectl label namespace " + w.Namespace + " drydock.dev/pause-owners=allow"
@@ -40,7 +40,7 @@ func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 	if diff := cmp.Diff(before.Object, w.Custom(row, "Prometheus", "main").Object); diff != "" {
 		t.Errorf("the resource was written to (-before +after):\n%s", diff)
 	}
-	w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue)
+	w.LabelNamespace(api.PauseOwnersLabel, string(api.ConsentToPause))
 	w.UntilSleep(drive, "cache", api.Asleep)
 	w.Annotate("cache", map[string]string{api.PausedAnnotation: "false"})
 	sendSetEvent(t, w, drive, events.Wake, "cache")

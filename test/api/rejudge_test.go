@@ -129,7 +129,7 @@ func TestRefusedSleepBeginsWhenItsCauseIsGone(t *testing.T) {
 			}},
 		"the label of the namespace allows a pause": {
 			arrange: unwilling, reason: api.OwnerNotPausable, says: api.PauseOwnersLabel,
-			mend: func(w *kit.World) { w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue) }},
+			mend: func(w *kit.World) { w.LabelNamespace(api.PauseOwnersLabel, string(api.ConsentToPause)) }},
 		"the right to write the owner is granted": {
 			arrange: func(w *kit.World) {
 				var row owners.Row

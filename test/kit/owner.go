@@ -66,7 +66,7 @@ func (w *World) CreateCustom(row owners.Row, kind, name string, spec map[string]
 	object.SetAPIVersion(row.Group + "/" + customVersion)
 	object.SetKind(kind)
 	object.SetName(name)
-	w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue)
+	w.LabelNamespace(api.PauseOwnersLabel, string(api.ConsentToPause))
 	if controller != nil {
 		object.SetOwnerReferences([]metav1.OwnerReference{controllerRef(controller)})
 	}

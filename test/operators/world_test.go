@@ -48,7 +48,8 @@ func newWorld(t *testing.T, k kind, class string) *world {
 	w := &world{World: kit.NewWorld(t), t: t, kind: k}
 	k.operator.install(t)
 	w.awaitKinds()
-	for _, label := range []string{api.PauseOwnersLabel, api.RootMoverLabel, api.NodeAccessLabel} {
+	w.LabelNamespace(api.PauseOwnersLabel, string(api.ConsentToUpdate))
+	for _, label := range []string{api.RootMoverLabel, api.NodeAccessLabel} {
 		w.LabelNamespace(label, api.AllowValue)
 	}
 	if k.hasRow {

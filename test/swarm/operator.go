@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"maps"
 	"slices"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -163,8 +165,35 @@ func (w *World) undoResize(op *operator, set *apiserver.Object) bool {
 		options.PropagationPolicy = &orphan
 	}
 	w.tell("  the operator deletes set %s, because its template has %s", set.GetName(), sizeOfTemplate(set))
+	if w.expectsPause(op, set) {
+		w.violate("the operator undoes a resize of set %s within a day, and no user has ended its pause", set.GetName())
+	}
 	w.remove(operatorClient, in("statefulsets", set.GetName()), options)
 	return true
+}
+
+// expectsPause reports whether the operator must be paused, because a function has created the set with other templates than the operator's
+// within the last day, and no user has decided anything about that since.
+func (w *World) expectsPause(op *operator, set *apiserver.Object) bool {
+	if op.seen != w.server.Get(op.key) || time.Since(set.GetCreationTimestamp().Time) > 23*time.Hour {
+		return false
+	}
+	created := false
+	for _, c := range slices.Backward(w.server.Log()) {
+		switch {
+		case c.Key == op.key && !created && !isFunction(c.By): // by a user
+			return false
+		case c.Key != keyOf("statefulsets", set) || c.After == nil:
+		case c.Before != nil && !created && (c.After.GetLabels()[api.ManagedLabel] != "true" ||
+			c.After.GetAnnotations()[api.OwnerPolicyAnnotation] == string(api.OwnerIgnore)):
+			return false
+		case c.Before == nil && !isFunction(c.By): // the set that the operator or a user has created
+			return created && sizeOfTemplate(c.After) != sizeOfTemplate(set)
+		case c.Before == nil:
+			created = true
+		}
+	}
+	return false
 }
 
 // sizeOfTemplate returns the size in the set's claim template.

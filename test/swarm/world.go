@@ -130,7 +130,7 @@ func newWorld(shape Shape, policies *apiserver.Policies) *World {
 		ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON, AcceptContentTypes: runtime.ContentTypeJSON},
 		Impersonate:   rest.ImpersonationConfig{UserName: setControllerUser}})
 	w.create(admin, "namespaces", map[string]any{"metadata": map[string]any{"name": namespace,
-		"labels": map[string]any{api.RootMoverLabel: api.AllowValue, api.PauseOwnersLabel: api.AllowValue}}})
+		"labels": map[string]any{api.RootMoverLabel: api.AllowValue, api.PauseOwnersLabel: string(api.ConsentToUpdate)}}})
 	w.create(admin, "nodes", map[string]any{"metadata": map[string]any{"name": node}, "status": map[string]any{
 		"conditions": []any{map[string]any{"type": "Ready", "status": "True"}}}})
 	for _, name := range []string{class, otherClass} {

@@ -74,7 +74,7 @@ func (s *session) owners(ctx context.Context, f *doctor.Facts) {
 		if _, known := allows[o.Namespace]; !known {
 			namespace := one[corev1.Namespace](ctx, s, kindOf("", "v1", "namespaces"), "", o.Namespace)
 			allows[o.Namespace] = !namespace.Known() || namespace.Value == nil ||
-				namespace.Value.Labels[api.PauseOwnersLabel] == api.AllowValue
+				api.ConsentOf(namespace.Value.Labels).AllowsPause()
 		}
 		o.Forbids = !allows[o.Namespace]
 	}

@@ -229,7 +229,7 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 		claims(roomy, build.Edit(func(c *corev1.PersistentVolumeClaim) { c.Spec.Resources.Requests = requests32Mi() })))
 	toTemplate.Set.Spec.VolumeClaimTemplates[0].Spec.StorageClassName = nil
 	allowing := given("data=128Mi", set(known), claims("fixed"))
-	allowing.Cluster.PauseOwners = true
+	allowing.Cluster.OwnerConsent = api.ConsentToPause
 	file := golden.Open(t)
 	for _, row := range []struct {
 		situation string
@@ -252,6 +252,32 @@ func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
 	}
 	if o := New(given("data=128Mi", set(), claims("fixed"))).Document(nil, nil).Owner; o != nil {
 		t.Errorf("a set without an owner has owner %+v", o)
+	}
+}
+
+// TestPlanSaysWhatEndsThePause of an owner that has the size of the claims.
+func TestPlanSaysWhatEndsThePause(t *testing.T) {
+	controlled := build.Edit(func(s *appsv1.StatefulSet) {
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: "rabbitmq.com/v1beta1", Kind: "RabbitmqCluster", Name: "mq", UID: "uid-mq",
+			Controller: ptr.To(true)}}
+	})
+	updates := build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate))
+	for name, row := range map[string]struct {
+		consent api.OwnerConsent
+		options []build.Option
+		want    string
+	}{
+		"by default": {api.ConsentToUpdate, []build.Option{controlled}, "sts/web --update-owner writes it"},
+		"Drydock is to change it": {api.ConsentToUpdate, []build.Option{controlled, updates},
+			"Drydock then changes it: spec.persistence.storage is 128Mi"},
+		"Drydock is to change it, and the namespace consents only to pauses": {api.ConsentToPause, []build.Option{controlled, updates},
+			"kubectl label namespace shop drydock.dev/pause-owners=update --overwrite"},
+	} {
+		in := given("data=128Mi", set(row.options...), claims("fixed"))
+		in.Cluster.OwnerConsent = row.consent
+		if o := New(in).Document(nil, nil).Owner; o == nil || !strings.Contains(o.Then, row.want) {
+			t.Errorf("%s: %+v does not say %q", name, o, row.want)
+		}
 	}
 }
 

@@ -133,7 +133,7 @@ func (f *Forecast) owner() *Owner {
 		o.How = "it can be stopped for a sleep, but not paused for a resize: pause-owner would refuse"
 	default:
 		o.Paused, o.How = true, "by "+settings(row)
-		if !f.in.Cluster.PauseOwners {
+		if !f.in.Cluster.OwnerConsent.AllowsPause() {
 			o.How += ". The namespace must allow it first: " + owners.ConsentCommand(f.in.Set.Namespace)
 		}
 		o.Then = f.afterwards(row, o)
@@ -152,11 +152,15 @@ func (f *Forecast) afterwards(row owners.Row, o *Owner) string {
 			fields = append(fields, fmt.Sprintf("%s is %s", path, &t.Size))
 		}
 	}
+	updates := api.OwnerPolicy(f.in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerUpdate
 	switch {
 	case len(fields) == 0:
 		return ""
-	case api.OwnerPolicy(f.in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerUpdate:
+	case updates && f.in.Cluster.OwnerConsent.AllowsUpdate():
 		return fmt.Sprintf("Drydock then changes it: %s (%s=%s)", strings.Join(fields, ", "), api.OwnerPolicyAnnotation, api.OwnerUpdate)
+	case updates:
+		return fmt.Sprintf("the pause ends when %s in %s %s. The namespace does not let Drydock write it: %s", strings.Join(fields, ", "),
+			o.Kind, o.Name, owners.UpdateConsentCommand(f.in.Set.Namespace))
 	}
 	return fmt.Sprintf("the pause ends when %s in %s %s: kubectl drydock resize -n %s sts/%s --update-owner writes it, or %s=%s lets Drydock "+
 		"write it", strings.Join(fields, ", "), o.Kind, o.Name, f.in.Set.Namespace, f.in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)

@@ -35,7 +35,8 @@ var ownTexts = set(api.ResizeAnnotation, api.ResizeAppliedAnnotation, api.Templa
 	api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.WakeReadyAnnotation, api.CleanupOnScaleUpAnnotation,
 	api.CleanupFromAnnotation, api.CleanupAtZeroAnnotation, api.CleanupOnDeleteAnnotation,
 	api.SuccessMessageAnnotation, api.ReplicaOfAnnotation,
-	api.ReclaimPolicyAnnotation, api.RetainedUntilAnnotation, api.UndoingSinceAnnotation, moverreport.LeaseAnnotation)
+	api.ReclaimPolicyAnnotation, api.RetainedUntilAnnotation, api.UndoingSinceAnnotation, api.DisagreesSinceAnnotation,
+	moverreport.LeaseAnnotation)
 
 // ownDocuments maps the other annotations of Drydock to the rules for their documents. An annotation without a rule is removed:
 // drydock.dev/activity-probe and drydock.dev/member-check can contain any query.
