@@ -22,7 +22,8 @@ const (
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 
 	// TemplatesAnnotation on a StatefulSet says which changes of its volumeClaimTemplates an apply may request: "grow" (the default), "any"
-	// or "off". Only the policies in config/apply read it.
+	// or "off"; the policies in config/apply read that. "owner" makes claims follow the templates of a set that an operator controls: see
+	// RequestOf.
 	TemplatesAnnotation = Prefix + "templates"
 
 	// ResizeMethodAnnotation on a StatefulSet says how its claims change: "auto" (the default), "expand", "expand-offline" or "copy".
@@ -302,6 +303,9 @@ const FinalizerForCleanup = "cleanup"
 
 // AllowValue is the value of RootMoverLabel, NodeAccessLabel and PauseOwnersLabel that allows it.
 const AllowValue = "allow"
+
+// TemplatesOwner is the value of TemplatesAnnotation that makes claims follow the templates of a set that an operator controls.
+const TemplatesOwner = "owner"
 
 // OwnerPolicy says how Drydock treats the custom resource that controls a StatefulSet.
 type OwnerPolicy string
