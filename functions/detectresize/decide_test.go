@@ -17,9 +17,9 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// ofOperator returns a set that an operator has created with the size.
-func ofOperator(size string, options ...build.Option) objects {
-	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", size, "fixed"),
+// ofOperator returns a set that an operator has created with the size. Its pause is left out.
+func ofOperator(size, class string, options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", size, class),
 		build.ControlledBy("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")}, options...)...)}
 }
 
@@ -61,19 +61,19 @@ func TestRequests(t *testing.T) {
 		row{"every claim fulfils the request: a retry annotation is removed", given(set(build.Resize("data=64Mi"), retry), bothMembers())},
 		row{"every claim matches its template", given(set(build.Resize("auto")), bothMembers())},
 		row{"an operator has created the set again with larger templates, which are the request",
-			given(ofOperator("128Mi", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), bothMembers())},
+			given(ofOperator("128Mi", "fixed", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), bothMembers())},
 		row{"an operator has created the set again with smaller templates, which are the request",
-			given(ofOperator("32Mi", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), bothMembers())},
+			given(ofOperator("32Mi", "fixed", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), bothMembers())},
 		row{"an operator has created the set again with larger templates, and the claims grow in place",
-			given(objects{build.Set("web", build.Replicas(2), build.Template("data", "128Mi", expandableClass), build.ControlledBy("Database", "main"),
-				build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner))}, expandableClaims)},
+			given(ofOperator("128Mi", expandableClass,
+				build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), expandableClaims)},
 		row{"an operator has created the set again with other templates, which are no request",
-			given(ofOperator("128Mi"), bothMembers())},
-		row{"the request on the set counts, not the templates of its operator", given(ofOperator("128Mi",
+			given(ofOperator("128Mi", "fixed"), bothMembers())},
+		row{"the request on the set counts, not the templates of its operator", given(ofOperator("128Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Resize("data=64Mi")), bothMembers())},
-		row{"the request by templates failed before: it needs a retry", given(ofOperator("128Mi",
+		row{"the request by templates failed before: it needs a retry", given(ofOperator("128Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed)), bothMembers())},
-		row{"a request by templates succeeded, and a user has enlarged a claim since", given(ofOperator("64Mi",
+		row{"a request by templates succeeded, and a user has enlarged a claim since", given(ofOperator("64Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner),
 			build.Status(build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "data=64Mi" }))), claims("data-web-0"), larger, pods())},
 		row{"an unreadable record is reported", given(set(build.Annotation(api.StatusAnnotation, "{}")), bothMembers())},
