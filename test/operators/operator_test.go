@@ -4,7 +4,11 @@ package operators
 
 import (
 	"bytes"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,6 +31,8 @@ type operator struct {
 	command func(namespace, address string) (arguments, environment []string)
 	// needsPod: the process must believe that it runs in a pod. So it gets the file with the namespace, and a pod of this name.
 	needsPod string
+	// needsCertificate: the process serves TLS, and finds its certificate in the folder that --cert-dir names.
+	needsCertificate bool
 }
 
 var prometheusOperator = &operator{
@@ -70,6 +76,16 @@ var mongodbOperator = &operator{
 	command: func(namespace, _ string) ([]string, []string) {
 		return nil, []string{"WATCH_NAMESPACE=" + namespace, "AGENT_IMAGE=example.com/agent:1", "VERSION_UPGRADE_HOOK_IMAGE=example.com/hook:1",
 			"READINESS_PROBE_IMAGE=example.com/probe:1", "MONGODB_IMAGE=mongodb-community-server", "MONGODB_REPO_URL=example.com/mongodb"}
+	},
+}
+
+// Only make test-operators OPERATORS=keda runs it, because it compiles for 40 minutes.
+var keda = &operator{
+	name: "keda", program: "operator", module: "github.com/kedacore/keda/v2",
+	crds: []string{"config/crd/bases"}, needsCertificate: true,
+	command: func(namespace, address string) ([]string, []string) {
+		return []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--metrics-service-bind-address=" + address}, []string{
+			"WATCH_NAMESPACE=" + namespace, "POD_NAMESPACE=" + namespace, "KEDA_CLUSTER_OBJECT_NAMESPACE=" + namespace}
 	},
 }
 
@@ -157,6 +173,9 @@ func (p *process) start() {
 	if _, err := os.Stat(program); err != nil {
 		p.t.Fatalf("%v: build it with make operators", err)
 	}
+	if p.operator.needsCertificate {
+		arguments = append(arguments, "--cert-dir="+certificates(p.t))
+	}
 	if p.operator.needsPod != "" {
 		program, arguments = "unshare", append([]string{"--mount", "sh", "-ec", asPod, "sh", program}, arguments...)
 	}
@@ -166,6 +185,26 @@ func (p *process) start() {
 	if err := p.command.Start(); err != nil {
 		p.t.Fatalf("starting %s: %v", p.operator.name, err)
 	}
+}
+
+// certificates returns a folder with a certificate that signs itself.
+func certificates(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	certificate := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, public := t.TempDir(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+	for name, content := range map[string][]byte{"ca.crt": public, "tls.crt": public,
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
 }
 
 // stop ends the operator, as the end of its pod does.
