@@ -63,7 +63,7 @@ func newScaledWorld(t *testing.T, target scaleTarget) *world {
 		w.must(w.CreateScaler("pilot", v1alpha1.ScalerSpec{Target: w.kind.set, Replicas: new(w.kind.replicas)}))
 	}
 	w.drive = w.Drive(nil)
-	w.operator = keda.run(t, w.Namespace)
+	w.operator = keda.run(t, w.Namespace, w.Config)
 	text, err := os.ReadFile("testdata/ScaledObject.yaml")
 	w.must(err)
 	object := &unstructured.Unstructured{}

@@ -4,6 +4,7 @@ package operators
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -18,10 +19,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
 	"drydock.dev/test/kit"
 )
 
-// operator is the released program of an operator.
+// operator is the released program of an operator, or an actor.
 type operator struct {
 	name    string   // of its folder in build and in bin/operators
 	program string   // its file there
@@ -33,6 +37,8 @@ type operator struct {
 	needsPod string
 	// needsCertificate: the process serves TLS, and finds its certificate in the folder that --cert-dir names.
 	needsCertificate bool
+	// play is one look of an actor that does what the operator does. Then no program runs.
+	play func(ctx context.Context, config *rest.Config, namespace string) error
 }
 
 var prometheusOperator = &operator{
@@ -143,14 +149,16 @@ type process struct {
 	operator  *operator
 	namespace string
 	address   string
+	config    *rest.Config // of an actor
 	log       bytes.Buffer // nobody reads it before the process has ended
 	command   *exec.Cmd
+	end       func() // ends the actor
 }
 
 // run starts the operator for the namespace. It ends with the test, and a failed test logs the end of its output.
-func (o *operator) run(t *testing.T, namespace string) *process {
+func (o *operator) run(t *testing.T, namespace string, config *rest.Config) *process {
 	t.Helper()
-	p := &process{t: t, operator: o, namespace: namespace, address: kit.FreeAddress(t)}
+	p := &process{t: t, operator: o, namespace: namespace, address: kit.FreeAddress(t), config: config}
 	p.start()
 	t.Cleanup(func() {
 		p.stop()
@@ -166,8 +174,30 @@ func (o *operator) run(t *testing.T, namespace string) *process {
 const asPod = `mount -t tmpfs none /var/run && mkdir -p /var/run/secrets/kubernetes.io/serviceaccount &&
 printf %s "$WATCH_NAMESPACE" >/var/run/secrets/kubernetes.io/serviceaccount/namespace && exec "$@"`
 
+// playedPeriod is the time between two looks of an actor.
+const playedPeriod = 300 * time.Millisecond
+
+// act runs the actor until the process ends.
+func (p *process) act() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	p.end = func() { cancel(); <-ended }
+	go func() {
+		defer close(ended)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := p.operator.play(ctx, p.config, p.namespace); err != nil {
+				fmt.Fprintln(&p.log, err)
+			}
+		}, playedPeriod)
+	}()
+}
+
 func (p *process) start() {
 	p.t.Helper()
+	if p.operator.play != nil {
+		p.act()
+		return
+	}
 	arguments, environment := p.operator.command(p.namespace, p.address)
 	program := filepath.Join(kit.Root(p.t), "bin", "operators", p.operator.name, p.operator.program)
 	if _, err := os.Stat(program); err != nil {
@@ -209,6 +239,9 @@ func certificates(t *testing.T) string {
 
 // stop ends the operator, as the end of its pod does.
 func (p *process) stop() {
+	if p.end != nil {
+		p.end()
+	}
 	if p.command == nil {
 		return
 	}

@@ -46,19 +46,25 @@ type world struct {
 func newWorld(t *testing.T, k kind, class string) *world {
 	t.Helper()
 	w := &world{World: kit.NewWorld(t), t: t, kind: k}
-	k.operator.install(t)
-	w.awaitKinds()
+	if k.hasRow {
+		w.row = rowOf(t, k)
+	}
+	if isPlayed(k) {
+		w.DefineKind(w.row, k.name)
+	} else {
+		k.operator.install(t)
+		w.awaitKinds()
+	}
 	for _, label := range []string{api.PauseOwnersLabel, api.RootMoverLabel, api.NodeAccessLabel} {
 		w.LabelNamespace(label, api.AllowValue)
 	}
 	if k.hasRow {
-		w.row = rowOf(t, k)
 		w.GrantPause(w.row.Operator)
 	}
 	if name := k.operator.needsPod; name != "" {
 		w.createPod(name)
 	}
-	w.operator = k.operator.run(t, w.Namespace)
+	w.operator = k.operator.run(t, w.Namespace, w.Config)
 	w.create(class)
 	w.awaitReady()
 	w.annotatePods()
@@ -135,6 +141,11 @@ func (w *world) create(class string) {
 		if object.GetAPIVersion() == "v1" {
 			plural := corev1.SchemeGroupVersion.WithResource(strings.ToLower(object.GetKind()) + "s")
 			resources = dynamic.NewForConfigOrDie(w.Config).Resource(plural).Namespace(w.Namespace)
+		}
+		if w.row.OptIn == owners.OptInCreation && object.GetKind() == w.kind.name {
+			labels := object.GetLabels()
+			labels[api.ManagedLabel] = "true"
+			object.SetLabels(labels)
 		}
 		_, err = resources.Create(context.Background(), object, metav1.CreateOptions{})
 		w.must(err)
@@ -246,9 +257,11 @@ func (w *world) annotatePods() {
 // optIn writes the label drydock.dev/managed where the table says that it lasts, and waits until the StatefulSet has it.
 func (w *world) optIn() {
 	w.t.Helper()
-	if w.row.OnResource() {
+	switch {
+	case w.row.OptIn == owners.OptInCreation: // create has written it
+	case w.row.OnResource():
 		w.patchResource(`[{"op":"add","path":"/metadata/labels/drydock.dev~1managed","value":"true"}]`)
-	} else {
+	default:
 		w.PatchSet(w.kind.set, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, api.ManagedLabel))
 	}
 	w.Eventually("the StatefulSet has opted in", w.managed)
