@@ -11,8 +11,8 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestNextOperationHoldsPausedScaler: a sleep has paused the ScaledObject of the set, so KEDA has deleted its autoscaler. The next operation
-// begins before that pause has ended. It must hold the ScaledObject, too, or KEDA scales the set during the operation.
+// TestNextOperationHoldsPausedScaler: a sleep has paused the ScaledObject of the set, so KEDA has deleted its autoscaler. The next
+// operation begins before that pause has ended. It must hold the ScaledObject, too, or KEDA scales the set during the operation.
 // Invariants: I5.
 func TestNextOperationHoldsPausedScaler(t *testing.T) {
 	soon := operation.Moment(time.Now().Add(time.Hour))

@@ -9,6 +9,7 @@ import (
 	"os"
 	"testing"
 
+	"github.com/cloudevents/sdk-go/v2/event"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -106,19 +107,45 @@ func TestKEDAScalesFromZero(t *testing.T) {
 	})
 }
 
-// TestKEDASleep: KEDA does not wake a sleeping set, and the set gets its exact count back. A second sleep follows at once, while KEDA may
-// not have its autoscaler back.
+// TestKEDASleep: KEDA does not wake a sleeping set, and the set gets its exact count back.
 // Invariants: I4, I5.
 func TestKEDASleep(t *testing.T) {
 	eachScaleTarget(t, func(_ *testing.T, w *world, _ scaleTarget) {
 		want := w.content()
-		for range 2 {
-			w.sleep()
-			w.operator.restart()
-			w.stays("the set sleeps", held, w.asleep)
-			w.wake()
-		}
-		w.becomes("the set and the ScaledObject are as before, and KEDA scales the set", func() string { return w.left(want) + w.autoscaler() })
+		w.sleep()
+		w.operator.restart()
+		w.stays("the set sleeps", held, w.asleep)
+		w.wake()
+		w.becomes("the set and the ScaledObject are as before, and KEDA scales the set", func() string {
+			return w.left(want) + w.autoscaler()
+		})
 		w.stays("the set has its count", held, w.ready)
+	})
+}
+
+// TestKEDASleepAgain: a user puts the set to sleep again while it wakes up. KEDA has deleted its autoscaler for the first sleep, and may
+// not have it back. The second sleep holds the ScaledObject nevertheless.
+// Invariants: I4, I5.
+func TestKEDASleepAgain(t *testing.T) {
+	eachScaleTarget(t, func(_ *testing.T, w *world, _ scaleTarget) {
+		want := w.content()
+		w.sleep()
+		first, again := w.Sleep(w.kind.set).Operation, false
+		w.drive.OnEvent = func(event.Event) {
+			if sleep := w.Sleep(w.kind.set); !again && sleep.Phase == api.Waking {
+				w.Annotate(w.kind.set, map[string]string{api.PausedAnnotation: "true"})
+				again = true
+			}
+		}
+		w.PatchSet(w.kind.set, fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.PausedAnnotation))
+		w.becomes("the set sleeps again", func() string {
+			if sleep := w.Sleep(w.kind.set); sleep.Operation == first || sleep.Phase != api.Asleep {
+				return string(sleep.Phase)
+			}
+			return ""
+		})
+		w.stays("the set sleeps", held, w.asleep)
+		w.wake()
+		w.becomes("the set and the ScaledObject are as before", func() string { return w.left(want) })
 	})
 }

@@ -85,7 +85,7 @@ var mongodbOperator = &operator{
 	},
 }
 
-// Only make test-operators OPERATORS=keda runs it, because it compiles for 40 minutes.
+// Only make test-operators OPERATORS=keda runs it, because it compiles for half an hour.
 var keda = &operator{
 	name: "keda", program: "operator", module: "github.com/kedacore/keda/v2",
 	crds: []string{"config/crd/bases"}, needsCertificate: true,
