@@ -56,7 +56,7 @@ func eachScaleTarget(t *testing.T, test func(*testing.T, *world, scaleTarget)) {
 func newScaledWorld(t *testing.T, target scaleTarget) *world {
 	t.Helper()
 	w := &world{World: kit.NewWorld(t), t: t, kind: scaledObject, row: rowOf(t, scaledObject)}
-	keda.install(t)
+	keda.install(w)
 	w.LabelNamespace(api.PauseOwnersLabel, api.AllowValue)
 	w.GrantPause(w.row.Operator)
 	w.CreateSet(kit.WorldSet(w.kind.set, w.kind.replicas, "64Mi", "data"))

@@ -111,35 +111,29 @@ func (o *operator) about(t *testing.T, field string) string {
 var installed sync.Map
 
 // install defines the operator's kinds.
-func (o *operator) install(t *testing.T) {
-	t.Helper()
+func (o *operator) install(w *world) {
+	w.t.Helper()
 	once, _ := installed.LoadOrStore(o.name, &sync.Once{})
 	once.(*sync.Once).Do(func() {
-		folder := o.about(t, "Dir")
+		folder := o.about(w.t, "Dir")
 		var files []string
 		for _, path := range o.crds {
 			files = append(files, "-f", filepath.Join(folder, path))
 		}
-		kubectl := func(arguments ...string) error {
-			arguments = append(append(arguments, "--kubeconfig", kit.APIPath(t)), files...)
-			said, err := exec.CommandContext(t.Context(), kit.Kubectl(t), arguments...).CombinedOutput()
+		kubectl := func(arguments ...string) string {
+			arguments = append(append(arguments, "--kubeconfig", kit.APIPath(w.t)), files...)
+			said, err := exec.CommandContext(w.t.Context(), kit.Kubectl(w.t), arguments...).CombinedOutput()
 			if err != nil {
-				err = fmt.Errorf("%w: %s", err, said)
+				return fmt.Sprintf("%v: %s", err, said)
 			}
-			return err
+			return ""
 		}
-		if err := kubectl("apply", "--server-side", "--force-conflicts"); err != nil {
-			t.Fatalf("defining the kinds of %s: %v\nIf make test-api has defined them, run: make cluster-down", o.name, err)
+		if problem := kubectl("apply", "--server-side", "--force-conflicts"); problem != "" {
+			w.t.Fatalf("defining the kinds of %s: %s\nIf make test-api has defined them, run: make cluster-down", o.name, problem)
 		}
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-			err := kubectl("wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
-			if err == nil {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("waiting for the kinds of %s: %v", o.name, err)
-			}
-		}
+		w.Eventually("the kinds of "+o.name+" are defined", func() string {
+			return kubectl("wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
+		})
 	})
 }
 

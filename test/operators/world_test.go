@@ -52,7 +52,7 @@ func newWorld(t *testing.T, k kind, class string) *world {
 	if isPlayed(k) {
 		w.DefineKind(w.row, k.name)
 	} else {
-		k.operator.install(t)
+		k.operator.install(w)
 		w.awaitKinds()
 	}
 	for _, label := range []string{api.PauseOwnersLabel, api.RootMoverLabel, api.NodeAccessLabel} {
@@ -296,14 +296,12 @@ func (w *world) becomes(what string, check func() string) {
 // stays ticks for the duration. The check must always return an empty text.
 func (w *world) stays(what string, d time.Duration, check func() string) {
 	w.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+	w.Throughout(what, d, func() string {
 		if failed := w.tick(); failed != "" {
-			w.t.Fatalf("%s: %s", what, failed)
+			return failed
 		}
-		if problem := check(); problem != "" {
-			w.t.Fatalf("it is no longer so that %s: %s", what, problem)
-		}
-	}
+		return check()
+	})
 }
 
 // asWritten returns the difference between the resource and the content that its user gave it.
