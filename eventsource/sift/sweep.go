@@ -133,8 +133,9 @@ const claimPeriod = 15 * time.Minute
 // for one period, because a replica that was added during the resize has a claim of the old size. Later the namespaces take turns.
 func claimsDue(c operation.Change) bool {
 	record, growTo := c.Records.Resize, world.GrowTo(c.Set, c.Records.Resize, false)
+	request, _ := api.RequestOf(c.Set)
 	if record == nil || record.Phase != api.Succeeded && !record.IsGrowth() || record.Finished == nil ||
-		record.Request != c.Set.Annotations[api.ResizeAnnotation] || growTo != "" && growTo != record.GrowTo ||
+		record.Request != request || growTo != "" && growTo != record.GrowTo ||
 		c.Now.Sub(record.Finished.Time) < claimPeriod {
 		return true
 	}

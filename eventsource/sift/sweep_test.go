@@ -89,6 +89,10 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 		"a claim is smaller than the request, and the template is not": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=64Mi"))},
 				"persistentvolumeclaims": list{build.Claim("data-web-0", "32Mi")}}, "web: detect-resize"},
+		"a claim is larger than the template of an operator, which is the request": {
+			cluster{"statefulsets": list{build.Set("web", data, build.ControlledBy("Database", "main"),
+				build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner))},
+				"persistentvolumeclaims": list{build.Claim("data-web-0", "128Mi")}}, "web: detect-resize"},
 		"the claims meet the request": {
 			cluster{"statefulsets": list{build.Set("web", data, auto)},
 				"persistentvolumeclaims": list{build.Claim("data-web-0", "64Mi"), build.Claim("data-other-0", "1Mi")}}, ""},

@@ -17,6 +17,12 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
+// ofOperator returns a set that an operator has created with the size. Its pause is left out.
+func ofOperator(size, class string, options ...build.Option) objects {
+	return objects{build.Set("web", append([]build.Option{build.Replicas(2), build.Template("data", size, class),
+		build.ControlledBy("Database", "main"), build.Annotation(api.OwnerPolicyAnnotation, "ignore")}, options...)...)}
+}
+
 // TestRequests: requests that start an operation, and requests that do not.
 func TestRequests(t *testing.T) {
 	retry := build.Annotation(api.RetryAnnotation, "")
@@ -54,6 +60,22 @@ func TestRequests(t *testing.T) {
 		row{"every claim fulfils the request", given(set(build.Resize("data=64Mi")), bothMembers())},
 		row{"every claim fulfils the request: a retry annotation is removed", given(set(build.Resize("data=64Mi"), retry), bothMembers())},
 		row{"every claim matches its template", given(set(build.Resize("auto")), bothMembers())},
+		row{"an operator has created the set again with larger templates, which are the request",
+			given(ofOperator("128Mi", "fixed", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), bothMembers())},
+		row{"an operator has created the set again with smaller templates, which are the request",
+			given(ofOperator("32Mi", "fixed", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), bothMembers())},
+		row{"an operator has created the set again with larger templates, and the claims grow in place",
+			given(ofOperator("128Mi", expandableClass,
+				build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner)), expandableClaims)},
+		row{"an operator has created the set again with other templates, which are no request",
+			given(ofOperator("128Mi", "fixed"), bothMembers())},
+		row{"the request on the set counts, not the templates of its operator", given(ofOperator("128Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Resize("data=64Mi")), bothMembers())},
+		row{"the request by templates failed before: it needs a retry", given(ofOperator("128Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed)), bothMembers())},
+		row{"a request by templates succeeded, and a user has enlarged a claim since", given(ofOperator("64Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner),
+			build.Status(build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "data=64Mi" }))), claims("data-web-0"), larger, pods())},
 		row{"an unreadable record is reported", given(set(build.Annotation(api.StatusAnnotation, "{}")), bothMembers())},
 		row{"an unreadable request", given(set(build.Resize("much")), bothMembers())},
 	)

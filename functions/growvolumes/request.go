@@ -39,7 +39,8 @@ const (
 
 // resizeState returns the state. If growth is open, refused or blocked, the text says why, with an instruction for the user.
 func (in Input) resizeState() (resizeState, string) {
-	request, record := in.Set.Annotations[api.ResizeAnnotation], operation.Of(in.Set).Resize
+	request, _ := api.RequestOf(in.Set)
+	record := operation.Of(in.Set).Resize
 	pending, reason, err := resize.NeededChanges(resize.Input{Observed: in.Observed})
 	switch {
 	case err != nil: // detect-resize reports it

@@ -46,27 +46,23 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 			return in, err
 		}
 	}
-	if found {
-		planned := in.plannedOperation(records)
-		if planned != nil && !needsOwners(in, planned) {
-			if in.Turns == nil && operation.Aborted(in.Set) {
-				return in, nil // Decide ends it, whatever the records say
-			}
-			// The records show whether owners were asked, and the journals whether the turns of former operations are over. The owners
-			// are not read.
-			return in, f.listRecords(ctx, ref.Namespace, &in)
+	planned := in.plannedOperation(records)
+	if planned != nil && !needsOwners(in, planned) {
+		if in.Turns == nil && operation.Aborted(in.Set) {
+			return in, nil // Decide ends it, whatever the records say
 		}
-		if planned != nil {
-			if err := f.observeOwners(ctx, &in, planned); err != nil {
-				return in, err
-			}
-		}
+		// The records show whether owners were asked, and the journals whether the turns of former operations are over. The owners are not
+		// read.
+		return in, f.listRecords(ctx, ref.Namespace, &in)
 	}
 	if err := f.observeRecords(ctx, ref.Namespace, &in); err != nil {
 		return in, err
 	}
 	if err := f.observeDisagreements(ctx, &in); err != nil {
 		return in, err
+	}
+	if planned != nil {
+		return in, f.observeOwners(ctx, &in, planned)
 	}
 	if refused := in.refusedSleep(records); refused != nil && ownersApply(set) {
 		if err := f.observeOwners(ctx, &in, refused); err != nil {
@@ -123,7 +119,8 @@ func (f *Function) observeTurns(ctx context.Context, in *Input) error {
 	return err
 }
 
-// observeOwners reads the resources that would undo the planned operation, and for a sleep also the owner's other sets.
+// observeOwners reads the resources that would undo the planned operation, and for a sleep also the owner's other sets. The records of
+// paused owners were read before.
 func (f *Function) observeOwners(ctx context.Context, in *Input, planned operation.Record) error {
 	controller := statefulset.Controller(in.Set)
 	if controller != nil {
@@ -138,6 +135,7 @@ func (f *Function) observeOwners(ctx context.Context, in *Input, planned operati
 		return err
 	}
 	in.Owners = append(in.Owners, scalers...)
+	in.Owners = append(in.Owners, in.pausedScalers()...)
 	if err := f.observeConsent(ctx, in); err != nil {
 		return err
 	}
@@ -299,6 +297,24 @@ func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet, thr
 		}
 	}
 	return found, nil
+}
+
+// pausedScalers returns the owners that Drydock still pauses for an earlier operation on the set, and that nothing else names: KEDA deletes
+// its autoscaler while its resource is paused.
+func (in Input) pausedScalers() []Owner {
+	var found []Owner
+	for _, r := range in.OwnerRecords {
+		if r.Err != nil || r.Object == nil || r.Owner.Stopped || r.Row.Operator == "" || !owners.IsHeld(r.Object, r.Link.Operation) {
+			continue
+		}
+		known := func(o Owner) bool { return o.Object != nil && o.Object.GetUID() == r.Object.GetUID() }
+		if slices.ContainsFunc(slices.Concat(in.Owners, found), known) {
+			continue
+		}
+		ref := metav1.OwnerReference{APIVersion: r.Owner.APIVersion, Kind: r.Owner.Kind, Name: r.Owner.Name, UID: r.Object.GetUID()}
+		found = append(found, Owner{Ref: ref, Row: r.Row, Resource: r.Resource, Object: r.Object})
+	}
+	return found
 }
 
 // ofScalersOf returns the autoscalers whose Scaler scales the set.

@@ -70,7 +70,11 @@ func ownersApply(set *appsv1.StatefulSet) bool {
 // and idle-timeout decides again later. A rollback would put volumes back that lack the latest data.
 func mayStartLate(in Input, planned operation.Record) bool {
 	resize, ok := planned.(*api.Resize)
-	if !ok || resize.IsRollback() || in.Set.Annotations[api.ResizeAnnotation] != resize.Request ||
+	if !ok {
+		return false
+	}
+	request, _ := api.RequestOf(in.Set)
+	if resize.IsRollback() || request != resize.Request ||
 		in.Set.Annotations[api.GrowToAnnotation] == "" && resize.IsGrowth() {
 		return false
 	}

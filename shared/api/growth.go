@@ -128,7 +128,7 @@ func (g *Growth) Encode() string { return mustJSON(g) }
 
 // WantsSizes reports whether the set has a request or floors of growth by usage. A retry then means the resize.
 func WantsSizes(set *appsv1.StatefulSet) bool {
-	_, requested := set.Annotations[ResizeAnnotation]
+	_, requested := RequestOf(set)
 	_, grows := set.Annotations[GrowToAnnotation]
 	return requested || grows
 }

@@ -22,7 +22,8 @@ const (
 	ResizeAppliedAnnotation = Prefix + "resize-applied"
 
 	// TemplatesAnnotation on a StatefulSet says which changes of its volumeClaimTemplates an apply may request: "grow" (the default), "any"
-	// or "off". Only the policies in config/apply read it.
+	// or "off"; the policies in config/apply read that. "owner" makes claims follow the templates of a set that an operator controls: see
+	// RequestOf.
 	TemplatesAnnotation = Prefix + "templates"
 
 	// ResizeMethodAnnotation on a StatefulSet says how its claims change: "auto" (the default), "expand", "expand-offline" or "copy".
@@ -329,6 +330,9 @@ func (c OwnerConsent) AllowsPause() bool { return c == ConsentToPause || c == Co
 
 // AllowsUpdate reports whether Drydock may write sizes and classes into owners.
 func (c OwnerConsent) AllowsUpdate() bool { return c == ConsentToUpdate }
+
+// TemplatesOwner is the value of TemplatesAnnotation that makes claims follow the templates of a set that an operator controls.
+const TemplatesOwner = "owner"
 
 // OwnerPolicy says how Drydock treats the custom resource that controls a StatefulSet.
 type OwnerPolicy string

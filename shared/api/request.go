@@ -4,12 +4,33 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
 const AutoRequest = "auto"
 
-// Request is the parsed resize annotation.
+// RequestOf returns the request of the set, and whether there is one: its resize annotation or, with the annotation templates=owner, the
+// sizes of its templates. An operator that created the set again took these sizes from its custom resource.
+func RequestOf(set *appsv1.StatefulSet) (text string, requested bool) {
+	if text, requested = set.Annotations[ResizeAnnotation]; requested {
+		return text, true
+	}
+	if set.Annotations[TemplatesAnnotation] != TemplatesOwner || metav1.GetControllerOf(set) == nil {
+		return "", false
+	}
+	var sizes []string
+	for _, t := range set.Spec.VolumeClaimTemplates {
+		if size := t.Spec.Resources.Requests.Storage(); !size.IsZero() {
+			sizes = append(sizes, t.Name+"="+size.String())
+		}
+	}
+	return strings.Join(sizes, ","), len(sizes) > 0
+}
+
+// Request is a parsed request.
 type Request struct {
 	// Auto is true if the StatefulSet's own templates are the request.
 	Auto bool

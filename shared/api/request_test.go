@@ -7,6 +7,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"drydock.dev/test/golden"
 )
 
@@ -176,6 +181,48 @@ func manyFields(n int) string {
 		parts = append(parts, fmt.Sprintf("data/labels/l%d=v", i))
 	}
 	return strings.Join(parts, ",")
+}
+
+// TestRequestOf: the sizes of templates are a request only if the annotation says so, and an operator controls the set.
+func TestRequestOf(t *testing.T) {
+	const asks, says, controlled = ResizeAnnotation, TemplatesAnnotation, "controlled"
+	for name, row := range map[string]struct {
+		set  map[string]string
+		want string
+	}{
+		"nothing":                           {map[string]string{controlled: ""}, "none"},
+		"a request":                         {map[string]string{asks: "data=2Gi"}, "data=2Gi"},
+		"an empty request":                  {map[string]string{asks: ""}, ""},
+		"the templates of an operator":      {map[string]string{says: "owner", controlled: ""}, "data=1Gi,logs=512Mi"},
+		"the templates, and a request":      {map[string]string{says: "owner", controlled: "", asks: "data=2Gi"}, "data=2Gi"},
+		"the templates without an operator": {map[string]string{says: "owner"}, "none"},
+		"what an apply may request":         {map[string]string{says: "any", controlled: ""}, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := &appsv1.StatefulSet{}
+			set.Annotations = row.set
+			if _, ok := row.set[controlled]; ok {
+				set.OwnerReferences = []metav1.OwnerReference{{Kind: "Database", Name: "main", Controller: new(true)}}
+			}
+			for _, template := range []struct{ name, size string }{{"data", "1Gi"}, {"logs", "512Mi"}, {"cache", "0"}} {
+				claim := corev1.PersistentVolumeClaim{}
+				claim.Name = template.name
+				claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(template.size)}
+				set.Spec.VolumeClaimTemplates = append(set.Spec.VolumeClaimTemplates, claim)
+			}
+			got, requested := RequestOf(set)
+			if !requested {
+				got += "none"
+			}
+			if got != row.want {
+				t.Errorf("%q, want %q", got, row.want)
+			}
+		})
+	}
+	if text, requested := RequestOf(&appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{says: "owner"},
+		OwnerReferences: []metav1.OwnerReference{{Controller: new(true)}}}}); requested {
+		t.Errorf("a set without templates requests %q", text)
+	}
 }
 
 // FuzzParseRequest: every text is refused, or is a request with positive sizes that can be rendered and parsed again.

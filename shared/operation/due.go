@@ -73,7 +73,9 @@ func RefusalOutdated(set *appsv1.StatefulSet, refused *api.Header) bool {
 // look out of date. The events of sets have no pod template, so its revision stands for it.
 func RefusalDigest(set *appsv1.StatefulSet) string {
 	h := sha256.New()
-	for _, key := range []string{api.ResizeAnnotation, api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
+	request, _ := api.RequestOf(set)
+	fmt.Fprintf(h, "%q ", request)
+	for _, key := range []string{api.ResizeMethodAnnotation, api.ResizeParallelismAnnotation, api.StrategyAnnotation,
 		api.CutoverAnnotation, api.MaxStopAnnotation, api.FirstPassAnnotation, api.MemberCheckAnnotation, api.BeforeMemberAnnotation,
 		api.AfterMemberAnnotation, api.MoverAnnotation, api.OwnerPolicyAnnotation, api.ActivityProbeAnnotation} {
 		fmt.Fprintf(h, "%q ", set.Annotations[key])

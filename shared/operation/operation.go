@@ -30,7 +30,7 @@ type Records struct {
 
 	ResizeErr, SleepErr, CleanupErr, ScaleErr error
 
-	request string // drydock.dev/resize on the set
+	request string // what the set requests: see api.RequestOf
 	growTo  string // drydock.dev/grow-to on the set
 	sleeps  bool   // whether the set may be asked to sleep: by its own annotations, or with its group
 	stopped bool   // whether the set requests no replicas
@@ -38,8 +38,8 @@ type Records struct {
 
 // Of returns the set's records.
 func Of(set *appsv1.StatefulSet) Records {
-	r := Records{request: set.Annotations[api.ResizeAnnotation], growTo: set.Annotations[api.GrowToAnnotation],
-		sleeps: set.Labels[api.GroupLabel] != ""}
+	r := Records{growTo: set.Annotations[api.GrowToAnnotation], sleeps: set.Labels[api.GroupLabel] != ""}
+	r.request, _ = api.RequestOf(set)
 	_, timeout := set.Annotations[api.IdleTimeoutAnnotation]
 	paused := set.Annotations[api.PausedAnnotation]
 	r.sleeps = r.sleeps || timeout || paused != "" && paused != "false"

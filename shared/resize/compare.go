@@ -52,7 +52,7 @@ func ReasonNotToStart(in Input) (api.Reason, error) {
 		return reason, err
 	}
 	record, _ := in.Record() // Busy has read it
-	request, requested := in.Set.Annotations[api.ResizeAnnotation]
+	request, requested := api.RequestOf(in.Set)
 	switch {
 	case in.Retry != nil && !in.Retry.names(record):
 		return api.NothingFailed, nil
@@ -69,7 +69,7 @@ func ReasonNotToStart(in Input) (api.Reason, error) {
 // Compare compares the request on the set with the set and its claims. If the set fulfils the request, it compares the floors of growth by
 // usage with them. So a growth neither delays a request nor makes it fail. It does so whether an operation may start or not.
 func Compare(in Input) *Changes {
-	request, requested := in.Set.Annotations[api.ResizeAnnotation]
+	request, requested := api.RequestOf(in.Set)
 	changes := Changes{Request: request, Attempt: 1}
 	record, err := in.Record()
 	if err != nil {

@@ -88,7 +88,7 @@ func WaitsForTurn(c operation.Change) bool {
 // detect-resize judges each added set, and the sweep compares the claims of the others: see ClaimsMayLag.
 func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	set := c.Set
-	text, requested := set.Annotations[api.ResizeAnnotation]
+	text, requested := api.RequestOf(set)
 	detect := functions{api.DetectResize}
 	growTo := world.GrowTo(set, record, false)
 	switch {
@@ -123,7 +123,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 
 // ClaimsMayLag reports whether the set has a request or a floor, and only a comparison with its claims can show whether that is met.
 func ClaimsMayLag(c operation.Change) bool {
-	text, requested := c.Set.Annotations[api.ResizeAnnotation]
+	text, requested := api.RequestOf(c.Set)
 	record := c.Records.Resize
 	return (requested || world.GrowTo(c.Set, record, false) != "") && c.Records.ResizeErr == nil && !record.Active() &&
 		!c.Records.Sleeping() && !(requested && world.Answered(record, text)) && !IsRefusalOf(record, c.Set)

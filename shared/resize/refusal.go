@@ -20,7 +20,8 @@ var reasonsWithFigures = []api.Reason{api.QuotaExceeded, api.TooManyRetained, ap
 
 // IsRefusalOf reports whether the record is the refusal of the set's present request, or of its present floors of growth by usage.
 func IsRefusalOf(record *api.Resize, set *appsv1.StatefulSet) bool {
-	return record != nil && record.Phase == api.Refused && record.Request == set.Annotations[api.ResizeAnnotation] &&
+	request, _ := api.RequestOf(set)
+	return record != nil && record.Phase == api.Refused && record.Request == request &&
 		(!record.IsGrowth() || record.GrowTo == world.GrowTo(set, record, false))
 }
 

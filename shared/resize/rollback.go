@@ -17,8 +17,9 @@ import (
 // PreflightRollback find the obstacles.
 func Rollback(in Input, operation string) *Changes {
 	// Without a record, the attempt is unknown. The seed makes the id differ from the id of the operation that is rolled back.
+	request, _ := api.RequestOf(in.Set)
 	changes := &Changes{
-		Request:   in.Set.Annotations[api.ResizeAnnotation],
+		Request:   request,
 		Attempt:   1,
 		seed:      api.RollbackRequest(operation),
 		rollsBack: operation,

@@ -14,7 +14,8 @@ import (
 // EffectiveTargets returns the targets of the set's volumes by template: the larger of the user's request and of the floor of growth by
 // usage. A request that cannot be read has none.
 func EffectiveTargets(set *appsv1.StatefulSet, record *api.Resize) map[string]api.Target {
-	targets, text := map[string]api.Target{}, set.Annotations[api.ResizeAnnotation]
+	targets := map[string]api.Target{}
+	text, _ := api.RequestOf(set)
 	if request, err := api.ParseRequest(text); err == nil {
 		targets = RequestedTargets(set, text, request, record)
 	}
@@ -88,7 +89,8 @@ func StandingGrowths(set *appsv1.StatefulSet, record *api.Resize) map[string]api
 
 // RequestedSizes returns the sizes in the user's request by template, with a + if larger claims do not shrink.
 func RequestedSizes(set *appsv1.StatefulSet) map[string]string {
-	request, err := api.ParseRequest(set.Annotations[api.ResizeAnnotation])
+	text, _ := api.RequestOf(set)
+	request, err := api.ParseRequest(text)
 	if err != nil {
 		return nil
 	}

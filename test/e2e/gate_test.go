@@ -19,24 +19,26 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestGateOfRollingResize: first a set with the update strategy OnDelete has a newer pod template. Then a partition
-// keeps old pods. Then the budget, which covers all pods of the namespace, fails because of a Job's pod. No member
-// stops before these are resolved. Each member must be ready for three seconds before the next one stops.
+// TestGateOfRollingResize: the budget, which covers all pods of the namespace, fails because of a Job's pod. Meanwhile the set, which has the
+// update strategy OnDelete, gets a newer pod template. Then a partition keeps old pods. No member stops before these are resolved. Each
+// member must be ready for three seconds before the next one stops.
 func TestGateOfRollingResize(t *testing.T) {
 	t.Parallel()
+	const budgetFails = "jobs.batch does not implement the scale subresource"
 	set := acksSet(2, api.StrategyRolling)
 	set.Spec.MinReadySeconds = 3
 	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 	s := newAcks(t, set)
 	withdraw := s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("34%"))})
-	s.PatchSet("web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.awaitClosed(budgetFails)
+	s.PatchSet("web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
 	s.awaitClosed("web-1", "revision")
 	s.PatchSet("web", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}}}`)
 	s.awaitClosed("partition")
 	s.PatchSet("web", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
-	s.awaitClosed("jobs.batch does not implement the scale subresource")
+	s.awaitClosed(budgetFails)
 	withdraw()
 	s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))})
 	status := s.expectMovedTo(t, "160Mi")

@@ -25,3 +25,13 @@ func (w *World) Eventually(what string, check func() string) {
 		await(context.Background(), w.changed, pause)
 	}
 }
+
+// Throughout calls check again and again for the duration, and after each change. It fails the test as soon as check returns a text.
+func (w *World) Throughout(what string, d time.Duration, check func() string) {
+	w.T.Helper()
+	for end := time.Now().Add(d); time.Now().Before(end); await(context.Background(), w.changed, 500*time.Millisecond) {
+		if problem := check(); problem != "" {
+			w.T.Fatalf("it is no longer so that %s: %s\n%s", what, problem, w.dump())
+		}
+	}
+}

@@ -2,6 +2,8 @@
 // creates a StatefulSet for its custom resource, and reconciles it while the set sleeps or is resized. test/kit plays the machines, so no
 // container of a database runs.
 //
+// redis-operator is an actor of the tests, because the module proxy serves no present version of it.
+//
 // The folders below build are modules without code. Each holds the version of one operator, and make test-operators builds its program. So
 // the libraries of operators mix neither with Drydock's nor with each other's.
 package operators

@@ -4,7 +4,12 @@ package operators
 
 import (
 	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,10 +19,13 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+
 	"drydock.dev/test/kit"
 )
 
-// operator is the released program of an operator.
+// operator is the released program of an operator, or an actor.
 type operator struct {
 	name    string   // of its folder in build and in bin/operators
 	program string   // its file there
@@ -27,6 +35,10 @@ type operator struct {
 	command func(namespace, address string) (arguments, environment []string)
 	// needsPod: the process must believe that it runs in a pod. So it gets the file with the namespace, and a pod of this name.
 	needsPod string
+	// needsCertificate: the process serves TLS, and finds its certificate in the folder that --cert-dir names.
+	needsCertificate bool
+	// play is one look of an actor that does what the operator does. Then no program runs.
+	play func(ctx context.Context, config *rest.Config, namespace string) error
 }
 
 var prometheusOperator = &operator{
@@ -73,6 +85,16 @@ var mongodbOperator = &operator{
 	},
 }
 
+// Only make test-operators OPERATORS=keda runs it, because it compiles for half an hour.
+var keda = &operator{
+	name: "keda", program: "operator", module: "github.com/kedacore/keda/v2",
+	crds: []string{"config/crd/bases"}, needsCertificate: true,
+	command: func(namespace, address string) ([]string, []string) {
+		return []string{"--metrics-bind-address=0", "--health-probe-bind-address=0", "--metrics-service-bind-address=" + address}, []string{
+			"WATCH_NAMESPACE=" + namespace, "POD_NAMESPACE=" + namespace, "KEDA_CLUSTER_OBJECT_NAMESPACE=" + namespace}
+	},
+}
+
 // about returns what the go command knows about the operator's module: its Dir or Version.
 func (o *operator) about(t *testing.T, field string) string {
 	t.Helper()
@@ -89,35 +111,29 @@ func (o *operator) about(t *testing.T, field string) string {
 var installed sync.Map
 
 // install defines the operator's kinds.
-func (o *operator) install(t *testing.T) {
-	t.Helper()
+func (o *operator) install(w *world) {
+	w.t.Helper()
 	once, _ := installed.LoadOrStore(o.name, &sync.Once{})
 	once.(*sync.Once).Do(func() {
-		folder := o.about(t, "Dir")
+		folder := o.about(w.t, "Dir")
 		var files []string
 		for _, path := range o.crds {
 			files = append(files, "-f", filepath.Join(folder, path))
 		}
-		kubectl := func(arguments ...string) error {
-			arguments = append(append(arguments, "--kubeconfig", kit.APIPath(t)), files...)
-			said, err := exec.CommandContext(t.Context(), kit.Kubectl(t), arguments...).CombinedOutput()
+		kubectl := func(arguments ...string) string {
+			arguments = append(append(arguments, "--kubeconfig", kit.APIPath(w.t)), files...)
+			said, err := exec.CommandContext(w.t.Context(), kit.Kubectl(w.t), arguments...).CombinedOutput()
 			if err != nil {
-				err = fmt.Errorf("%w: %s", err, said)
+				return fmt.Sprintf("%v: %s", err, said)
 			}
-			return err
+			return ""
 		}
-		if err := kubectl("apply", "--server-side", "--force-conflicts"); err != nil {
-			t.Fatalf("defining the kinds of %s: %v\nIf make test-api has defined them, run: make cluster-down", o.name, err)
+		if problem := kubectl("apply", "--server-side", "--force-conflicts"); problem != "" {
+			w.t.Fatalf("defining the kinds of %s: %s\nIf make test-api has defined them, run: make cluster-down", o.name, problem)
 		}
-		for end := time.Now().Add(time.Minute); ; time.Sleep(time.Second) {
-			err := kubectl("wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
-			if err == nil {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatalf("waiting for the kinds of %s: %v", o.name, err)
-			}
-		}
+		w.Eventually("the kinds of "+o.name+" are defined", func() string {
+			return kubectl("wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
+		})
 	})
 }
 
@@ -127,14 +143,16 @@ type process struct {
 	operator  *operator
 	namespace string
 	address   string
+	config    *rest.Config // of an actor
 	log       bytes.Buffer // nobody reads it before the process has ended
 	command   *exec.Cmd
+	end       func() // ends the actor
 }
 
 // run starts the operator for the namespace. It ends with the test, and a failed test logs the end of its output.
-func (o *operator) run(t *testing.T, namespace string) *process {
+func (o *operator) run(t *testing.T, namespace string, config *rest.Config) *process {
 	t.Helper()
-	p := &process{t: t, operator: o, namespace: namespace, address: kit.FreeAddress(t)}
+	p := &process{t: t, operator: o, namespace: namespace, address: kit.FreeAddress(t), config: config}
 	p.start()
 	t.Cleanup(func() {
 		p.stop()
@@ -150,12 +168,37 @@ func (o *operator) run(t *testing.T, namespace string) *process {
 const asPod = `mount -t tmpfs none /var/run && mkdir -p /var/run/secrets/kubernetes.io/serviceaccount &&
 printf %s "$WATCH_NAMESPACE" >/var/run/secrets/kubernetes.io/serviceaccount/namespace && exec "$@"`
 
+// playedPeriod is the time between two looks of an actor.
+const playedPeriod = 300 * time.Millisecond
+
+// act runs the actor until the process ends.
+func (p *process) act() {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	p.end = func() { cancel(); <-ended }
+	go func() {
+		defer close(ended)
+		wait.UntilWithContext(ctx, func(ctx context.Context) {
+			if err := p.operator.play(ctx, p.config, p.namespace); err != nil {
+				fmt.Fprintln(&p.log, err)
+			}
+		}, playedPeriod)
+	}()
+}
+
 func (p *process) start() {
 	p.t.Helper()
+	if p.operator.play != nil {
+		p.act()
+		return
+	}
 	arguments, environment := p.operator.command(p.namespace, p.address)
 	program := filepath.Join(kit.Root(p.t), "bin", "operators", p.operator.name, p.operator.program)
 	if _, err := os.Stat(program); err != nil {
 		p.t.Fatalf("%v: build it with make operators", err)
+	}
+	if p.operator.needsCertificate {
+		arguments = append(arguments, "--cert-dir="+certificates(p.t))
 	}
 	if p.operator.needsPod != "" {
 		program, arguments = "unshare", append([]string{"--mount", "sh", "-ec", asPod, "sh", program}, arguments...)
@@ -168,8 +211,31 @@ func (p *process) start() {
 	}
 }
 
+// certificates returns a folder with a certificate that signs itself.
+func certificates(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewTLSServer(http.NotFoundHandler())
+	defer server.Close()
+	certificate := server.TLS.Certificates[0]
+	key, err := x509.MarshalPKCS8PrivateKey(certificate.PrivateKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, public := t.TempDir(), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Certificate[0]})
+	for name, content := range map[string][]byte{"ca.crt": public, "tls.crt": public,
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: key})} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
 // stop ends the operator, as the end of its pod does.
 func (p *process) stop() {
+	if p.end != nil {
+		p.end()
+	}
 	if p.command == nil {
 		return
 	}

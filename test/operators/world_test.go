@@ -46,20 +46,26 @@ type world struct {
 func newWorld(t *testing.T, k kind, class string) *world {
 	t.Helper()
 	w := &world{World: kit.NewWorld(t), t: t, kind: k}
-	k.operator.install(t)
-	w.awaitKinds()
+	if k.hasRow {
+		w.row = rowOf(t, k)
+	}
+	if isPlayed(k) {
+		w.DefineKind(w.row, k.name)
+	} else {
+		k.operator.install(w)
+		w.awaitKinds()
+	}
 	w.LabelNamespace(api.PauseOwnersLabel, string(api.ConsentToUpdate))
 	for _, label := range []string{api.RootMoverLabel, api.NodeAccessLabel} {
 		w.LabelNamespace(label, api.AllowValue)
 	}
 	if k.hasRow {
-		w.row = rowOf(t, k)
 		w.GrantPause(w.row.Operator)
 	}
 	if name := k.operator.needsPod; name != "" {
 		w.createPod(name)
 	}
-	w.operator = k.operator.run(t, w.Namespace)
+	w.operator = k.operator.run(t, w.Namespace, w.Config)
 	w.create(class)
 	w.awaitReady()
 	w.annotatePods()
@@ -136,6 +142,11 @@ func (w *world) create(class string) {
 		if object.GetAPIVersion() == "v1" {
 			plural := corev1.SchemeGroupVersion.WithResource(strings.ToLower(object.GetKind()) + "s")
 			resources = dynamic.NewForConfigOrDie(w.Config).Resource(plural).Namespace(w.Namespace)
+		}
+		if w.row.OptIn == owners.OptInCreation && object.GetKind() == w.kind.name {
+			labels := object.GetLabels()
+			labels[api.ManagedLabel] = "true"
+			object.SetLabels(labels)
 		}
 		_, err = resources.Create(context.Background(), object, metav1.CreateOptions{})
 		w.must(err)
@@ -247,9 +258,11 @@ func (w *world) annotatePods() {
 // optIn writes the label drydock.dev/managed where the table says that it lasts, and waits until the StatefulSet has it.
 func (w *world) optIn() {
 	w.t.Helper()
-	if w.row.OnResource() {
+	switch {
+	case w.row.OptIn == owners.OptInCreation: // create has written it
+	case w.row.OnResource():
 		w.patchResource(`[{"op":"add","path":"/metadata/labels/drydock.dev~1managed","value":"true"}]`)
-	} else {
+	default:
 		w.PatchSet(w.kind.set, fmt.Sprintf(`{"metadata":{"labels":{%q:"true"}}}`, api.ManagedLabel))
 	}
 	w.Eventually("the StatefulSet has opted in", w.managed)
@@ -284,14 +297,12 @@ func (w *world) becomes(what string, check func() string) {
 // stays ticks for the duration. The check must always return an empty text.
 func (w *world) stays(what string, d time.Duration, check func() string) {
 	w.t.Helper()
-	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(500 * time.Millisecond) {
+	w.Throughout(what, d, func() string {
 		if failed := w.tick(); failed != "" {
-			w.t.Fatalf("%s: %s", what, failed)
+			return failed
 		}
-		if problem := check(); problem != "" {
-			w.t.Fatalf("it is no longer so that %s: %s", what, problem)
-		}
-	}
+		return check()
+	})
 }
 
 // asWritten returns the difference between the resource and the content that its user gave it.

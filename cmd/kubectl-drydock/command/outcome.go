@@ -34,7 +34,7 @@ func hasEnded(in *world.Observed, complete bool) (ended bool, err error) {
 // willBegin reports whether Drydock will begin a resize or a rollback, or refuse it, because of the annotations of the set. A manifest can
 // keep its request for good: a request that the set already matches begins nothing.
 func willBegin(in *world.Observed, record *api.Resize, complete bool) (bool, error) {
-	request, requested := in.Set.Annotations[api.ResizeAnnotation]
+	request, requested := api.RequestOf(in.Set)
 	if _, returning := in.Set.Annotations[api.RollbackAnnotation]; returning {
 		return statefulset.Managed(in.Set), nil
 	}
@@ -66,7 +66,7 @@ func (o resizeOutcome) hasEnded(in *world.Observed, complete bool) (bool, error)
 	}
 	other := record != nil && record.Operation != o.former && (record.Request != o.request || record.IsRollback() || record.IsGrowth())
 	begun := record != nil && record.Operation != o.former && !other
-	present, requested := in.Set.Annotations[api.ResizeAnnotation]
+	present, requested := api.RequestOf(in.Set)
 	switch {
 	case begun:
 	case other && record.IsGrowth() && record.Request == o.request:

@@ -102,6 +102,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	if cleanup := records.CleanupAwaitingRetry(set); cleanup != nil {
 		return cleanup, nil
 	}
+	request, _ := api.RequestOf(set)
 	requested := api.WantsSizes(set)
 	if records.SleepErr != nil {
 		return nil, records.SleepErr
@@ -117,7 +118,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 	case status == nil && !requested:
 		return nothing("there was no resize. Request one with the annotation %s", api.ResizeAnnotation)
 	case status == nil:
-		return nothing("the operation for request %s has not begun yet. Wait for the next tick", cmp.Or(set.Annotations[api.ResizeAnnotation],
+		return nothing("the operation for request %s has not begun yet. Wait for the next tick", cmp.Or(request,
 			set.Annotations[api.GrowToAnnotation]))
 	case status.Active():
 		return nothing("operation %s is still running, in phase %s", status.Operation, status.Phase)

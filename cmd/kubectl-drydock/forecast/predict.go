@@ -17,7 +17,8 @@ import (
 // Document returns the whole forecast. It combines the judgement, the capacity of the storage, the measured usage by claim, and the
 // answers to the dry runs.
 func (f *Forecast) Document(measured map[string]Usage, checks []Check) *Document {
-	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: f.in.Set.Annotations[api.ResizeAnnotation],
+	request, _ := api.RequestOf(f.in.Set)
+	d := &Document{Version: Version, Namespace: f.in.Set.Namespace, Set: f.in.Set.Name, Request: request,
 		Conditions: f.before, Refused: slices.Clone(f.refused), Checks: checks, Stop: Stop{None: true}}
 	if f.record != nil {
 		d.Request = f.record.Purpose()
