@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -19,25 +18,34 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestGateOfRollingResize: the budget, which covers all pods of the namespace, fails because of a Job's pod. Meanwhile the set, which has the
-// update strategy OnDelete, gets a newer pod template. Then a partition keeps old pods. No member stops before these are resolved. Each
-// member must be ready for three seconds before the next one stops.
+// TestGateOfRollingResize: a set with the update strategy OnDelete has a newer pod template, then a partition keeps old pods. The resize does
+// not begin before these are resolved. Then the budget, which covers all pods of the namespace, fails because of a Job's pod, and the set
+// gets a newer pod template once more. No member stops meanwhile. Each member must be ready for three seconds before the next one stops.
 func TestGateOfRollingResize(t *testing.T) {
 	t.Parallel()
 	const budgetFails = "jobs.batch does not implement the scale subresource"
+	onDelete := func(version int) string {
+		return fmt.Sprintf(`{"spec":{"updateStrategy":{"type":"OnDelete","rollingUpdate":null},
+			"template":{"metadata":{"annotations":{"version":"%d"}}}}}`, version)
+	}
+	partition := func(n int) string {
+		return fmt.Sprintf(`{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":%d}}}}`, n)
+	}
 	set := acksSet(2, api.StrategyRolling)
 	set.Spec.MinReadySeconds = 3
-	set.Spec.UpdateStrategy.Type = appsv1.OnDeleteStatefulSetStrategyType
 	s := newAcks(t, set)
 	withdraw := s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MaxUnavailable: ptr.To(intstr.FromString("34%"))})
+	s.PatchSet("web", onDelete(2))
 	drydock(t, s.Stage)
 	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.awaitWaiting(t, "web-1", "the update strategy is OnDelete")
+	s.PatchSet("web", partition(1))
+	s.awaitWaiting(t, "a partition keeps pods of an older revision")
+	s.PatchSet("web", partition(0))
 	s.awaitClosed(budgetFails)
-	s.PatchSet("web", `{"spec":{"template":{"metadata":{"annotations":{"version":"2"}}}}}`)
+	s.PatchSet("web", onDelete(3))
 	s.awaitClosed("web-1", "revision")
-	s.PatchSet("web", `{"spec":{"updateStrategy":{"type":"RollingUpdate","rollingUpdate":{"partition":1}}}}`)
-	s.awaitClosed("partition")
-	s.PatchSet("web", `{"spec":{"updateStrategy":{"rollingUpdate":{"partition":0}}}}`)
+	s.PatchSet("web", partition(0))
 	s.awaitClosed(budgetFails)
 	withdraw()
 	s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(1))})
@@ -45,6 +53,22 @@ func TestGateOfRollingResize(t *testing.T) {
 	if pause := status.Member(0).HeldAt.Sub(status.Member(1).ReadyAt.Time); pause < 2*time.Second { // both are rounded
 		t.Errorf("member 0 was held %s after member 1 was ready", pause)
 	}
+}
+
+// awaitWaiting waits until an Event with the words says why the resize does not begin yet.
+func (s *acks) awaitWaiting(t *testing.T, words ...string) {
+	t.Helper()
+	s.Eventually(fmt.Sprintf("the resize waits: %q", words), func() string {
+		if status := s.Status("web"); status != nil {
+			return "it has begun"
+		}
+		for _, e := range story(t, s.Stage, "web") {
+			if e.Reason == string(api.RolloutRunning) && containsAll(e.Message, words) {
+				return ""
+			}
+		}
+		return "there is no such Event"
+	})
 }
 
 // budgetForAll creates a budget for all pods of the namespace, and returns a function that deletes it.
