@@ -107,61 +107,32 @@ func (o *operator) about(t *testing.T, field string) string {
 	return strings.TrimSpace(string(said))
 }
 
-// installed has a function for each operator whose kinds this process has defined, which deletes them.
+// installed has the operators whose kinds this process has defined.
 var installed sync.Map
-
-// TestMain deletes the kinds in the end: other tests define kinds with the same names that take any fields.
-func TestMain(m *testing.M) {
-	code := m.Run()
-	installed.Range(func(operator, k any) bool {
-		if problem := k.(*definitions).delete(); problem != "" {
-			fmt.Fprintf(os.Stderr, "deleting the kinds of %s: %s\n", operator, problem)
-			code = max(code, 1)
-		}
-		return true
-	})
-	os.Exit(code)
-}
-
-// definitions are the files that define the kinds of an operator.
-type definitions struct {
-	once                sync.Once
-	files               []string
-	kubectl, kubeconfig string
-}
-
-// run runs a command of kubectl on the files, and returns the problem or "".
-func (k *definitions) run(ctx context.Context, arguments ...string) string {
-	arguments = append(arguments, "--kubeconfig", k.kubeconfig)
-	for _, file := range k.files {
-		arguments = append(arguments, "-f", file)
-	}
-	said, err := exec.CommandContext(ctx, k.kubectl, arguments...).CombinedOutput()
-	if err != nil {
-		return fmt.Sprintf("%v: %s", err, said)
-	}
-	return ""
-}
-
-func (k *definitions) delete() string {
-	return k.run(context.Background(), "delete", "--ignore-not-found", "--timeout=2m")
-}
 
 // install defines the operator's kinds.
 func (o *operator) install(w *world) {
 	w.t.Helper()
-	made, _ := installed.LoadOrStore(o.name, &definitions{kubectl: kit.Kubectl(w.t), kubeconfig: kit.APIPath(w.t)})
-	k := made.(*definitions)
-	k.once.Do(func() {
+	once, _ := installed.LoadOrStore(o.name, &sync.Once{})
+	once.(*sync.Once).Do(func() {
 		folder := o.about(w.t, "Dir")
+		var files []string
 		for _, path := range o.crds {
-			k.files = append(k.files, filepath.Join(folder, path))
+			files = append(files, "-f", filepath.Join(folder, path))
 		}
-		if problem := k.run(w.t.Context(), "apply", "--server-side", "--force-conflicts"); problem != "" {
+		kubectl := func(arguments ...string) string {
+			arguments = append(append(arguments, "--kubeconfig", kit.APIPath(w.t)), files...)
+			said, err := exec.CommandContext(w.t.Context(), kit.Kubectl(w.t), arguments...).CombinedOutput()
+			if err != nil {
+				return fmt.Sprintf("%v: %s", err, said)
+			}
+			return ""
+		}
+		if problem := kubectl("apply", "--server-side", "--force-conflicts"); problem != "" {
 			w.t.Fatalf("defining the kinds of %s: %s\nIf make test-api has defined them, run: make cluster-down", o.name, problem)
 		}
 		w.Eventually("the kinds of "+o.name+" are defined", func() string {
-			return k.run(w.t.Context(), "wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
+			return kubectl("wait", "--for=condition=Established") // it fails at once for a kind that has no conditions yet
 		})
 	})
 }
