@@ -1,0 +1,13 @@
+# A user opts in the set of an operator, which takes the label off while Drydock puts the set to sleep, and opts in the resource later.
+world sets=1 owner=2 cleanup
+optout web
+calm
+optin web 3
+paused web
+source
+deliver
+operator 1
+deliver x2
+calm
+optin web
+calm 1
