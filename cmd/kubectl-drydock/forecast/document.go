@@ -149,6 +149,9 @@ type Owner struct {
 	Then string `json:"then,omitempty"`
 }
 
+// pausesOwner reports whether the operator of the set would be paused.
+func (d *Document) pausesOwner() bool { return d.Owner != nil && d.Owner.Paused }
+
 // Copy is the estimate of the bytes to copy: Measured, and at most Unmeasured more.
 type Copy struct {
 	Claims int `json:"claims"`

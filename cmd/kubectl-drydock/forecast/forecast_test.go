@@ -215,12 +215,14 @@ func (d *Document) rendered() string {
 	return strings.Join(lines, "\n")
 }
 
+// owned lets a custom resource control the set.
+func owned(version, kind string) build.Option {
+	return build.Edit(func(s *appsv1.StatefulSet) {
+		s.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "main", UID: "uid-main", Controller: ptr.To(true)}}
+	})
+}
+
 func TestOwnerIsPausedWherePauseOwnerKnowsHow(t *testing.T) {
-	owned := func(version, kind string) build.Option {
-		return build.Edit(func(s *appsv1.StatefulSet) {
-			s.OwnerReferences = []metav1.OwnerReference{{APIVersion: version, Kind: kind, Name: "main", UID: "uid-main", Controller: ptr.To(true)}}
-		})
-	}
 	row := owners.BuiltIn()[slices.IndexFunc(owners.BuiltIn(), func(r owners.Row) bool {
 		return r.Supports(owners.ByPause) && !r.Unverified && !r.PausedThroughController
 	})]
@@ -277,6 +279,28 @@ func TestPlanSaysWhatEndsThePause(t *testing.T) {
 		in.Cluster.OwnerConsent = row.consent
 		if o := New(in).Document(nil, nil).Owner; o == nil || !strings.Contains(o.Then, row.want) {
 			t.Errorf("%s: %+v does not say %q", name, o, row.want)
+		}
+	}
+}
+
+// TestPlanWarnsOfRollingWhileOperatorIsPaused: members that only their operator makes replicas miss writes after they have moved.
+func TestPlanWarnsOfRollingWhileOperatorIsPaused(t *testing.T) {
+	controlled, rolling := owned("rabbitmq.com/v1beta1", "RabbitmqCluster"), build.Annotation(api.StrategyAnnotation, string(api.StrategyRolling))
+	for name, row := range map[string]struct {
+		options []build.Option
+		class   string
+		warned  bool
+	}{
+		"rolling":                            {[]build.Option{controlled, rolling}, "fixed", true},
+		"all together":                       {[]build.Option{controlled}, "fixed", false},
+		"rolling without an operator":        {[]build.Option{rolling}, "fixed", false},
+		"rolling, and the operator works on": {[]build.Option{controlled, rolling, build.Annotation(api.OwnerPolicyAnnotation, "ignore")}, "fixed", false},
+		"no member stops":                    {[]build.Option{controlled, rolling}, roomy, false},
+	} {
+		d := New(given("data=128Mi", set(row.options...), claims(row.class))).Document(nil, nil)
+		warned := slices.ContainsFunc(d.Warnings, func(w string) bool { return strings.Contains(w, "misses later writes") })
+		if warned != row.warned {
+			t.Errorf("%s: warned %v, want %v: %q", name, warned, row.warned, d.Warnings)
 		}
 	}
 }

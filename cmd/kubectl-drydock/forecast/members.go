@@ -92,10 +92,11 @@ func (f *Forecast) budgets() []Budget {
 	return all
 }
 
-// suggestsRolling reports whether the set looks replicated and has no strategy annotation.
+// suggestsRolling reports whether the set looks replicated and has no strategy annotation. Nothing is suggested for a set whose operator is
+// paused, see addWarnings.
 func (f *Forecast) suggestsRolling(d *Document) bool {
 	_, chosen := f.in.Set.Annotations[api.StrategyAnnotation]
-	return !chosen && statefulset.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
+	return !chosen && !d.pausesOwner() && statefulset.Replicas(f.in.Set) >= 3 && len(d.Budgets) > 0
 }
 
 // addWarnings adds consequences that may surprise the user.
@@ -115,6 +116,12 @@ func (f *Forecast) addWarnings(d *Document) {
 	if rolling && statefulset.Ordered(f.in.Set) {
 		d.Warnings = append(d.Warnings, "podManagementPolicy is OrderedReady: if another pod is lost while a member is stopped, Kubernetes "+
 			"replaces it only after the member has started. Drydock then starts the member at once, on its old volumes")
+	}
+	if rolling && d.pausesOwner() {
+		d.Warnings = append(d.Warnings, fmt.Sprintf("%s %s stays paused until the last member has moved. Meanwhile its operator makes no member "+
+			"that starts again a part of the cluster, and does not fail over. If the members cannot do that by themselves, a member that has moved "+
+			"misses later writes: let all members stop together, with the strategy %s", d.Owner.Kind, d.Owner.Name,
+			api.StrategyWhole))
 	}
 	warned := false // of a stop that becomes longer than max-stop allows. All members have about the same volumes
 	for _, m := range d.Members {
