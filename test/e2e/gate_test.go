@@ -18,9 +18,9 @@ import (
 	"drydock.dev/test/kit/stage"
 )
 
-// TestGateOfRollingResize: a set with the update strategy OnDelete has a newer pod template, then a partition keeps old pods. The resize does
-// not begin before these are resolved. Then the budget, which covers all pods of the namespace, fails because of a Job's pod, and the set
-// gets a newer pod template once more. No member stops meanwhile. Each member must be ready for three seconds before the next one stops.
+// TestGateOfRollingResize: a set with the update strategy OnDelete has a newer pod template, then a partition keeps old pods. The resize
+// does not begin before these are resolved. Then the budget, which covers all pods of the namespace, fails because of a Job's pod, and the
+// set gets a newer pod template once more. No member stops meanwhile. A member must be ready for three seconds before the next one stops.
 func TestGateOfRollingResize(t *testing.T) {
 	t.Parallel()
 	const budgetFails = "jobs.batch does not implement the scale subresource"

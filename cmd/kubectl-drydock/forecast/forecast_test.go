@@ -285,7 +285,9 @@ func TestPlanSaysWhatEndsThePause(t *testing.T) {
 
 // TestPlanWarnsOfRollingWhileOperatorIsPaused: members that only their operator makes replicas miss writes after they have moved.
 func TestPlanWarnsOfRollingWhileOperatorIsPaused(t *testing.T) {
-	controlled, rolling := owned("rabbitmq.com/v1beta1", "RabbitmqCluster"), build.Annotation(api.StrategyAnnotation, string(api.StrategyRolling))
+	controlled := owned("rabbitmq.com/v1beta1", "RabbitmqCluster")
+	rolling := build.Annotation(api.StrategyAnnotation, string(api.StrategyRolling))
+	ignored := build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
 	for name, row := range map[string]struct {
 		options []build.Option
 		class   string
@@ -294,7 +296,7 @@ func TestPlanWarnsOfRollingWhileOperatorIsPaused(t *testing.T) {
 		"rolling":                            {[]build.Option{controlled, rolling}, "fixed", true},
 		"all together":                       {[]build.Option{controlled}, "fixed", false},
 		"rolling without an operator":        {[]build.Option{rolling}, "fixed", false},
-		"rolling, and the operator works on": {[]build.Option{controlled, rolling, build.Annotation(api.OwnerPolicyAnnotation, "ignore")}, "fixed", false},
+		"rolling, and the operator works on": {[]build.Option{controlled, rolling, ignored}, "fixed", false},
 		"no member stops":                    {[]build.Option{controlled, rolling}, roomy, false},
 	} {
 		d := New(given("data=128Mi", set(row.options...), claims(row.class))).Document(nil, nil)
