@@ -188,7 +188,7 @@ func (s *Shape) parse(fields []string) error {
 }
 
 // random returns the run of a seed. It uses a random part of the acts of users, because some acts keep others from mattering. A part of
-// the runs is short and has few kinds of acts: there, nothing hides what an act has lost.
+// the runs is short and has few kinds of acts, one of which begins an operation: there, nothing hides what an act has lost.
 func random(seed uint64, faults bool) Story {
 	r := rand.New(rand.NewPCG(seed, 7))
 	flip := func(chance float64) bool { return r.Float64() < chance }
@@ -207,6 +207,8 @@ func random(seed uint64, faults bool) Story {
 	chance, length := .4, 60+r.IntN(90)
 	if few {
 		chance, length = .08, 8+r.IntN(25)
+		begins := []string{"paused", "sleep", "resize", "scale"}[r.IntN(4)]
+		people[begins] = users[begins].weight
 	}
 	for _, name := range slices.Sorted(maps.Keys(environment)) {
 		if faults && slices.Contains([]string{"slow", "delay", "release", "refuse", "refuseset", "accept", "losereply", "operator", "sync",
