@@ -26,13 +26,13 @@ const agreementTimeout = 24 * time.Hour
 func (in Input) awaitAgreement(operations operation.Records, record OwnerRecord) (changes []owners.Difference, problem string) {
 	differences := in.disagreements(record)
 	switch {
-	case len(differences) == 0, isHandedOver(operations.Resize, record):
+	case len(differences) == 0, in.isHandedOver(operations.Resize, record):
 		return nil, ""
 	case !operation.Within(in.Now, in.disagreesSince(record), agreementTimeout):
 		return nil, ""
 	}
 	conflicts := record.Row.Conflicts(record.Object, differences, record.Sets)
-	why := in.whyNotUpdated(record)
+	why := in.whyNotUpdated(operations.Resize, record, differences)
 	if in.updatesOwner() && why == "" && len(conflicts) == 0 {
 		return differences, ""
 	}
@@ -43,28 +43,42 @@ func (in Input) awaitAgreement(operations operation.Records, record OwnerRecord)
 // worked.
 func (in Input) disagreements(record OwnerRecord) []owners.Difference {
 	if in.Set == nil || in.Set.DeletionTimestamp != nil || !statefulset.Managed(in.Set) || !ownersApply(in.Set) ||
-		record.Err != nil || record.Object == nil || record.Object.GetDeletionTimestamp() != nil ||
-		!owners.IsHeld(record.Object, record.Link.Operation) {
+		record.Err != nil || record.Object == nil || record.Object.GetDeletionTimestamp() != nil || record.holder() == nil {
 		return nil
 	}
-	return record.Row.Differences(record.Object, in.Set, record.Owner.Templates)
+	return record.Row.Differences(record.Object, in.Set, record.holder().Fields)
 }
 
-// isHandedOver reports whether another resize needs the owner paused now. Its record has the templates of this one, so the wait for the
-// owner goes on after it.
-func isHandedOver(resize *api.Resize, record OwnerRecord) bool {
-	return resize.Active() && resize.Operation != record.Link.Operation && owners.IsHeld(record.Object, resize.Operation)
+// holder returns the entry of the operation in the owner's annotation, or nil.
+func (r OwnerRecord) holder() *api.Holder {
+	return owners.HolderOf(r.Object, r.Link.Operation, r.Link.Set.Name)
 }
 
-// templatesBefore returns what the set's templates asked for when the operator of the owner last worked. If the owner is already paused for
-// an earlier resize of the set, that was before the earlier one.
-func (in Input) templatesBefore(o Owner) []api.TemplateTarget {
-	for _, r := range in.OwnerRecords {
-		if r.Err == nil && r.Owner.UID == o.Object.GetUID() && len(r.Owner.Templates) > 0 && owners.IsHeld(o.Object, r.Link.Operation) {
-			return r.Owner.Templates
+// isHandedOver reports whether another resize needs the owner paused now. It has the fields of this one, so the wait for the owner goes on
+// after it.
+func (in Input) isHandedOver(resize *api.Resize, record OwnerRecord) bool {
+	return resize.Active() && resize.Operation != record.Link.Operation &&
+		owners.HolderOf(record.Object, resize.Operation, in.Name) != nil
+}
+
+// holderOf returns what the owner's annotation is to say about the operation. If the owner is already paused for an earlier resize of the
+// set, its operator last worked before that one. The write that pauses the owner has the fields, too, so that they are never those of
+// another pause.
+func (in Input) holderOf(planned operation.Record, o Owner) api.Holder {
+	holder := api.Holder{Operation: planned.Head().Operation, Set: in.Set.Name}
+	if isSleep(planned) {
+		return holder
+	}
+	if pause, err := api.LoadPause(o.Object); err == nil && pause != nil {
+		for _, h := range pause.Holders {
+			if h.Set == in.Set.Name && len(h.Fields) > 0 {
+				holder.Fields = h.Fields
+				return holder
+			}
 		}
 	}
-	return owners.TemplatesOf(in.Set)
+	holder.Fields = o.Row.Agreeing(o.Object, in.Set)
+	return holder
 }
 
 // disagreesSince returns since when the pause lasts only because the owner disagrees. If that cannot be stored, it is the beginning of the
@@ -96,7 +110,7 @@ func (in Input) updatesOwner() bool {
 
 // whyNotUpdated says why Drydock does not change an owner, although the user of the set wants it. The policy of a set is no consent: who
 // may write a set may name any owner.
-func (in Input) whyNotUpdated(record OwnerRecord) string {
+func (in Input) whyNotUpdated(resize *api.Resize, record OwnerRecord, differences []owners.Difference) string {
 	if !in.updatesOwner() {
 		return ""
 	}
@@ -105,7 +119,12 @@ func (in Input) whyNotUpdated(record OwnerRecord) string {
 		resize, err := api.LoadResize(set)
 		return set.Name != in.Name && (err != nil || resize.Active() && !operation.NoLongerStops(set, resize))
 	})
+	edited := slices.IndexFunc(differences, func(d owners.Difference) bool { return d.Edited })
 	switch {
+	case edited >= 0:
+		return fmt.Sprintf("Drydock does not change it, because another client has written %s since the pause began", differences[edited].Path)
+	case resize == nil || resize.Phase != api.Succeeded: // some claims may have the former size
+		return "Drydock changes it only if the latest resize has succeeded"
 	case err != nil:
 		return fmt.Sprintf("The API server rejects Drydock's change: %v", err)
 	case !record.Controls:

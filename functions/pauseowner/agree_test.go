@@ -2,13 +2,13 @@ package pauseowner
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	size "k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -33,8 +33,27 @@ func pausedFor(t *testing.T, o Owner) OwnerRecord {
 	t.Helper()
 	r := o.held(t, owners.ByPause, build.ID).recorded(owners.ByPause)
 	r.Row, r.Link.Operation, r.Controls = o.Row, build.ID, true
-	r.Owner.Templates = []api.TemplateTarget{{Name: "data", Size: size.MustParse("64Mi"), Class: "slow"}}
-	return r.created(3 * time.Hour).disagreeing(time.Hour)
+	return r.agreed(t, "64Mi").created(3 * time.Hour).disagreeing(time.Hour)
+}
+
+// agreed sets the size that the owner and the set had when the resize paused it.
+func (r OwnerRecord) agreed(t *testing.T, size string) OwnerRecord {
+	t.Helper()
+	r.Object = r.Object.DeepCopy()
+	pause, err := api.LoadPause(r.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range pause.Holders {
+		pause.Holders[i].Fields = nil
+		if size != "" {
+			pause.Holders[i].Fields = []api.OwnerField{{Template: "data", Path: "spec.persistence.storage", Value: size}}
+		}
+	}
+	annotations := r.Object.GetAnnotations()
+	annotations[api.OwnerPausedAnnotation] = pause.Encode()
+	r.Object.SetAnnotations(annotations)
+	return r
 }
 
 // disagreeing sets since when the owner disagrees.
@@ -75,10 +94,9 @@ func TestPauseLastsUntilOwnerAgrees(t *testing.T) {
 	forAnother := func(r OwnerRecord) OwnerRecord { // the owner is paused for the other operation, too
 		o := rabbit(t, "64Mi").held(t, owners.ByPause, build.ID, "0123456789ac")
 		r.Object = o.Object
-		return r
+		return r.agreed(t, "64Mi")
 	}
-	ofSleep := pausedFor(t, rabbit(t, "64Mi"))
-	ofSleep.Owner.Templates = nil
+	ofSleep := pausedFor(t, rabbit(t, "64Mi")).agreed(t, "")
 	moving, aborted := build.Status(build.Operation(api.Moving)), resizeEnded(api.Failed, api.Aborted)
 	for name, tc := range map[string]struct {
 		record  OwnerRecord
@@ -113,8 +131,8 @@ func TestPauseLastsUntilOwnerAgrees(t *testing.T) {
 		"it is being deleted":            {pausedFor(t, rabbit(t, "64Mi").deleting()), []build.Option{succeeded, new}, api.OwnerResumed},
 		"no row knows where its size is": {pausedFor(t, unknown), []build.Option{succeeded, new}, api.OwnerResumed},
 		"its members are still copied":   {agrees, []build.Option{moving, new}, api.OwnerStays},
-		"only the class is different": {agrees, []build.Option{succeeded, build.Template("data", "64Mi", "gold")},
-			api.OwnerStays},
+		"only a class that the owner has never had is different": {agrees, []build.Option{succeeded, build.Template("data", "128Mi", "gold")},
+			api.OwnerResumed},
 		"only the size is different, which agrees": {agrees, []build.Option{succeeded, new}, api.OwnerResumed},
 	} {
 		if p := Decide(afterResize(tc.record, tc.options...)); p.Reason != tc.want {
@@ -176,6 +194,9 @@ func TestOwnerIsUpdatedOnlyIfAllAgree(t *testing.T) {
 	with := func(sibling *appsv1.StatefulSet) func(in *Input) {
 		return func(in *Input) { in.OwnerRecords[0].Sets = append(in.OwnerRecords[0].Sets, sibling) }
 	}
+	ended := func(phase api.Phase) func(in *Input) {
+		return func(in *Input) { resizeEnded(phase, api.Aborted)(in.Set) }
+	}
 	onlyPause := func(in *Input) { delete(in.Set.Annotations, api.OwnerPolicyAnnotation) }
 	for name, tc := range map[string]struct {
 		change func(in *Input)
@@ -187,6 +208,15 @@ func TestOwnerIsUpdatedOnlyIfAllAgree(t *testing.T) {
 		"the namespace does not consent": {func(in *Input) { in.Consent = "" }, "label namespace shop drydock.dev/pause-owners=update"},
 		"another resource controls the set": {func(in *Input) { in.OwnerRecords[0].Controls = false },
 			"has another controller now"},
+		"another client has written the field meanwhile": {func(in *Input) {
+			record := &in.OwnerRecords[0]
+			record.Object = record.Object.DeepCopy()
+			if err := unstructured.SetNestedField(record.Object.Object, "256Mi", "spec", "persistence", "storage"); err != nil {
+				t.Fatal(err)
+			}
+		}, "another client has written spec.persistence.storage since the pause began"},
+		"the resize has failed":       {ended(api.Failed), "only if the latest resize has succeeded"},
+		"another request was refused": {ended(api.Refused), "only if the latest resize has succeeded"},
 		"the API server rejects it": {func(in *Input) {
 			in.Failures = plan.Failures{rejectedWrite(in.OwnerRecords[0].Resource, "main", errors.New("storage may not shrink"))}
 		}, "storage may not shrink"},
@@ -254,27 +284,38 @@ func TestWhatDecidesAboutUpdateIsRead(t *testing.T) {
 	}
 }
 
-// TestNextResizeKeepsWhatOperatorLastSaw: the record of a pause has the templates from when the operator last worked, so a resize after
-// another one waits for the owner, too. A sleep changes no template.
+// TestNextResizeKeepsWhatOperatorLastSaw: a resize after another one waits for what the operator last worked with. It takes that over only
+// together with the pause: if the pause of the earlier resize has ended, the operator has worked since.
 func TestNextResizeKeepsWhatOperatorLastSaw(t *testing.T) {
-	o := rabbit(t, "64Mi")
 	resize := build.Operation(api.Planned, func(r *api.Resize) { r.Operation = "0123456789ac" })
-	templates := func(in Input, o Owner) string {
-		p := recordAndHold(in, resize, o, hold{owners.ByPause, plan.PatchOf(o.Resource, o.Object).Annotate("a", "b").Actions()})
-		doc, err := api.LoadPausedOwner(p.Actions[0].Object.(*appsv1.ControllerRevision))
-		if err != nil || len(doc.Templates) != 1 {
-			t.Fatalf("%+v, %v", doc, err)
+	next := func(o Owner, size string) []api.OwnerField {
+		in := afterResize(pausedFor(t, o), build.Status(resize), moved(size))
+		actions, err := o.Row.Hold(owners.ByPause, o.Resource, o.Object, in.holderOf(resize, o))
+		if err != nil {
+			t.Fatal(err)
 		}
-		return doc.Templates[0].String()
+		return owners.HolderOf(patched(t, o.Object, actions), resize.Operation, "web").Fields
 	}
-	in := afterResize(pausedFor(t, o), build.Status(resize), moved("128Mi"))
-	o.Object = in.OwnerRecords[0].Object
-	if got := templates(in, o); got != "data=64Mi@slow" {
-		t.Errorf("it is paused for an earlier resize: %s", got)
+	field := func(value string) []api.OwnerField {
+		return []api.OwnerField{{Template: "data", Path: "spec.persistence.storage", Value: value}}
 	}
-	o = rabbit(t, "64Mi")
-	if got := templates(in, o); got != "data=128Mi@slow" {
-		t.Errorf("the earlier pause has ended: %s", got)
+	paused, resumed := rabbit(t, "64Mi"), rabbit(t, "128Mi")
+	paused.Object = pausedFor(t, paused).Object
+	for name, row := range map[string]struct {
+		owner Owner
+		want  []api.OwnerField
+	}{
+		"it is paused for an earlier resize":            {paused, field("64Mi")},
+		"the earlier pause has ended in agreement":      {resumed, field("128Mi")},
+		"the earlier pause has ended without agreement": {rabbit(t, "64Mi"), nil},
+	} {
+		if got := next(row.owner, "128Mi"); !slices.Equal(got, row.want) {
+			t.Errorf("%s: %+v, want %+v", name, got, row.want)
+		}
+	}
+	sleep := build.Sleep(api.Planned)
+	if h := afterResize(pausedFor(t, paused), moved("128Mi")).holderOf(sleep, paused); len(h.Fields) > 0 {
+		t.Errorf("a sleep changes no template, and waits for %+v", h.Fields)
 	}
 }
 

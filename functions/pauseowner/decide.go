@@ -109,7 +109,7 @@ func judgeOwners(in Input, planned operation.Record) ([]hold, plan.Plan) {
 		if p.Kind != plan.KindNoop {
 			return nil, p
 		}
-		actions, err := o.Row.Hold(by, o.Resource, o.Object, api.Holder{Operation: planned.Head().Operation, Set: in.Set.Name})
+		actions, err := o.Row.Hold(by, o.Resource, o.Object, in.holderOf(planned, o))
 		if err != nil {
 			return nil, refuseOwner(in, planned, o, "%v", err)
 		}

@@ -31,9 +31,6 @@ func (in Input) writesOf(planned operation.Record, o Owner, h hold) []plan.Actio
 	}
 	doc := api.PausedOwner{Version: api.PauseVersion, APIVersion: o.Object.GetAPIVersion(), Kind: o.Ref.Kind,
 		Resource: o.Row.Plural(o.Ref.Kind), Name: o.Ref.Name, UID: o.Object.GetUID(), Stopped: h.by == owners.ByStop}
-	if !isSleep(planned) {
-		doc.Templates = in.templatesBefore(o)
-	}
 	return append([]plan.Action{plan.Create(plan.ControllerRevisions, resources.MakeOwnerRecord(in.Set, planned, doc))}, h.actions...)
 }
 

@@ -304,7 +304,7 @@ func (f *Function) findScalers(ctx context.Context, set *appsv1.StatefulSet, thr
 func (in Input) pausedScalers() []Owner {
 	var found []Owner
 	for _, r := range in.OwnerRecords {
-		if r.Err != nil || r.Object == nil || r.Owner.Stopped || r.Row.Operator == "" || !owners.IsHeld(r.Object, r.Link.Operation) {
+		if r.Err != nil || r.Object == nil || r.Owner.Stopped || r.Row.Operator == "" || r.holder() == nil {
 			continue
 		}
 		known := func(o Owner) bool { return o.Object != nil && o.Object.GetUID() == r.Object.GetUID() }
@@ -444,7 +444,7 @@ func (f *Function) readRecordedOwner(ctx context.Context, r *OwnerRecord) error 
 	r.Row, _ = f.registry.Find(gv.Group, doc.Kind)
 	var object *unstructured.Unstructured
 	object, r.Resource, err = f.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), r.Revision.Namespace, doc.Name)
-	if object != nil && owners.IsRecorded(object, doc, r.Link.Operation) {
+	if object != nil && owners.IsRecorded(object, doc, r.Link.Operation, r.Link.Set.Name) {
 		r.Object = object
 	}
 	if apierrors.IsForbidden(err) {

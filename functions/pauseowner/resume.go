@@ -181,7 +181,7 @@ func (r OwnerRecord) release(forAll bool, changes []owners.Difference) ([]plan.A
 	if forAll {
 		return owners.ReleaseAll(r.Resource, r.Object)
 	}
-	return owners.Release(r.Resource, r.Object, r.Link.Operation, changes...)
+	return owners.Release(r.Resource, r.Object, r.Link.Operation, r.Link.Set.Name, changes...)
 }
 
 // operatorStarts reports whether the set is waking and its operator, which has stopped it, must start it.

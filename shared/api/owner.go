@@ -41,6 +41,28 @@ type PausedSetting struct {
 type Holder struct {
 	Operation string `json:"operation"`
 	Set       string `json:"set"`
+	// Fields are those about the set's claims that agreed with its templates when the operator last worked. Only a resize has them: its
+	// operator may undo what the resize has changed since.
+	Fields []OwnerField `json:"fields,omitempty"`
+}
+
+// OwnerField is a field of the custom resource about a claim template, with the field's value, or "" if it had none.
+type OwnerField struct {
+	Template string `json:"template"`
+	Path     string `json:"path"`
+	Value    string `json:"value,omitempty"`
+}
+
+// Holder returns the operation on the set that needs the pause, or nil.
+func (p *Pause) Holder(operation, set string) *Holder {
+	if p != nil {
+		for i := range p.Holders {
+			if h := &p.Holders[i]; h.Operation == operation && h.Set == set {
+				return h
+			}
+		}
+	}
+	return nil
 }
 
 // Encode returns the pause as JSON.
@@ -76,9 +98,6 @@ type PausedOwner struct {
 	UID      types.UID `json:"uid"`
 	// Stopped is true when the operator stops the set itself.
 	Stopped bool `json:"stopped,omitempty"`
-	// Templates are the sizes and classes that the set's claim templates asked for when its operator last worked. Only the record of a resize
-	// has them: what the resize has changed, the operator may undo after the pause.
-	Templates []TemplateTarget `json:"templates,omitempty"`
 }
 
 // Encode returns the record as JSON.

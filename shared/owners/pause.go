@@ -71,7 +71,7 @@ func (r Row) Hold(by Means, resource plan.Resource, object *unstructured.Unstruc
 			Parents: s.missingParents(object)})
 		s.write(patch, object, s.Value)
 	}
-	if !slices.Contains(pause.Holders, holder) {
+	if pause.Holder(holder.Operation, holder.Set) == nil {
 		pause.Holders = append(pause.Holders, holder)
 	}
 	return patch.Annotate(api.OwnerPausedAnnotation, pause.Encode()).Actions(), nil
@@ -98,25 +98,29 @@ func (r Row) checkOtherHolds(by Means, object *unstructured.Unstructured, pause 
 
 // IsRecorded reports whether the object is the owner that the operation recorded. An owner that was created again from its own manifest, or
 // restored from a backup, has another UID, but still has the pause of the operation.
-func IsRecorded(object *unstructured.Unstructured, recorded *api.PausedOwner, operation string) bool {
-	return object.GetUID() == recorded.UID || IsHeld(object, operation)
+func IsRecorded(object *unstructured.Unstructured, recorded *api.PausedOwner, operation, set string) bool {
+	return object.GetUID() == recorded.UID || HolderOf(object, operation, set) != nil
 }
 
-// IsHeld reports whether the object is paused or stopped for the operation.
-func IsHeld(object *unstructured.Unstructured, operation string) bool {
+// HolderOf returns the operation on the set for which the object is paused or stopped, or nil if it is not.
+func HolderOf(object *unstructured.Unstructured, operation, set string) *api.Holder {
 	pause, err := api.LoadPause(object)
-	return err == nil && pause != nil && slices.ContainsFunc(pause.Holders, func(h api.Holder) bool { return h.Operation == operation })
+	if err != nil {
+		return nil
+	}
+	return pause.Holder(operation, set)
 }
 
-// Release ends the hold for an operation, by either means. The last operation restores the previous settings. A setting that a user or
+// Release ends the hold for an operation on the set, by either means. The last operation restores the previous settings. A setting that a user or
 // another process has changed since keeps its value. The same patch lets the object say what the templates ask for, so that its operator
 // never sees the former size. It returns no actions if the object is not held for the operation.
-func Release(resource plan.Resource, object *unstructured.Unstructured, operation string, agree ...Difference) ([]plan.Action, error) {
+func Release(resource plan.Resource, object *unstructured.Unstructured, operation, set string, agree ...Difference) (
+	[]plan.Action, error) {
 	pause, err := loadPause(object)
 	if err != nil || pause == nil {
 		return nil, err
 	}
-	others := slices.DeleteFunc(slices.Clone(pause.Holders), func(h api.Holder) bool { return h.Operation == operation })
+	others := slices.DeleteFunc(slices.Clone(pause.Holders), func(h api.Holder) bool { return h.Operation == operation && h.Set == set })
 	if len(others) == 0 {
 		return restoreSettings(agreement(resource, object, agree), object, pause.Settings), nil
 	}

@@ -126,7 +126,7 @@ func checkHoldAndRelease(t *testing.T, row Row, by Means, object *unstructured.U
 	if again, err := row.Hold(by, resource, held, first); err != nil || len(again) > 0 {
 		t.Errorf("held again: %v, %v", again, err)
 	}
-	actions, err = Release(resource, held, first.Operation)
+	actions, err = Release(resource, held, first.Operation, first.Set)
 	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("its content has changed (-before +after)\n%s", diff)
 	}
@@ -167,7 +167,7 @@ func TestForeignPauseStays(t *testing.T) {
 	if actions, err := row.Hold(ByPause, resource, object, first); err != nil || len(actions) > 0 {
 		t.Errorf("held: %v, %v", actions, err)
 	}
-	if actions, err := Release(resource, object, first.Operation); err != nil || len(actions) > 0 {
+	if actions, err := Release(resource, object, first.Operation, first.Set); err != nil || len(actions) > 0 {
 		t.Errorf("released: %v, %v", actions, err)
 	}
 }
@@ -180,7 +180,7 @@ func TestPreviousValueIsRestored(t *testing.T) {
 	resource := resourceOf(t, row, object)
 	actions, err := row.Hold(ByPause, resource, object, first)
 	held := patched(t, object, actions, err)
-	actions, err = Release(resource, held, first.Operation)
+	actions, err = Release(resource, held, first.Operation, first.Set)
 	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
 	}
@@ -196,7 +196,7 @@ func TestForeignChangeStays(t *testing.T) {
 	held := patched(t, object, actions, err)
 	held.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: held.GetAnnotations()[api.OwnerPausedAnnotation],
 		row.Pause[0].Key: "false"})
-	actions, err = Release(resource, held, first.Operation)
+	actions, err = Release(resource, held, first.Operation, first.Set)
 	got := patched(t, held, actions, err).GetAnnotations()
 	if diff := cmp.Diff(map[string]string{row.Pause[0].Key: "false"}, got); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -213,15 +213,15 @@ func TestLastOperationResumes(t *testing.T) {
 	held := patched(t, object, actions, err)
 	actions, err = row.Hold(ByPause, resource, held, second)
 	held = patched(t, held, actions, err)
-	actions, err = Release(resource, held, first.Operation)
+	actions, err = Release(resource, held, first.Operation, first.Set)
 	held = patched(t, held, actions, err)
 	if !row.Paused(held) {
 		t.Fatal("the other operation needs the pause")
 	}
-	if again, err := Release(resource, held, first.Operation); err != nil || len(again) > 0 {
+	if again, err := Release(resource, held, first.Operation, first.Set); err != nil || len(again) > 0 {
 		t.Errorf("released again: %v, %v", again, err)
 	}
-	actions, err = Release(resource, held, second.Operation)
+	actions, err = Release(resource, held, second.Operation, second.Set)
 	if got := patched(t, held, actions, err); row.Paused(got) || len(got.GetAnnotations()) > 0 {
 		t.Errorf("still %v", got.GetAnnotations())
 	}
@@ -243,7 +243,7 @@ func TestUndonePauseIsRepeated(t *testing.T) {
 	if !row.Paused(held) {
 		t.Error("it is not paused again")
 	}
-	actions, err = Release(resource, held, first.Operation)
+	actions, err = Release(resource, held, first.Operation, first.Set)
 	if diff := cmp.Diff(withoutEmptyMaps(edited), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-edited +after)\n%s", diff)
 	}
@@ -267,7 +267,7 @@ func TestUnreadablePauseIsAnError(t *testing.T) {
 		if _, err := row.Hold(ByPause, "x", object, first); err == nil {
 			t.Errorf("%q: held", text)
 		}
-		if _, err := Release("x", object, first.Operation); err == nil {
+		if _, err := Release("x", object, first.Operation, first.Set); err == nil {
 			t.Errorf("%q: released", text)
 		}
 		if _, err := ReleaseAll("x", object); err == nil {

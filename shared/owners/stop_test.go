@@ -51,7 +51,7 @@ func TestForeignReplicasStay(t *testing.T) {
 	actions, err := row.Hold(ByStop, resource, object, first)
 	held := patched(t, object, actions, err)
 	_ = unstructured.SetNestedField(held.Object, int64(2), "spec", "replicas")
-	actions, err = Release(resource, held, first.Operation)
+	actions, err = Release(resource, held, first.Operation, first.Set)
 	got := patched(t, held, actions, err)
 	if replicas := valueAt(got.Object, []string{"spec", "replicas"}); replicas != int64(2) || len(got.GetAnnotations()) > 0 {
 		t.Errorf("%v replicas, annotations %v", replicas, got.GetAnnotations())
@@ -87,7 +87,7 @@ func TestFirstWakingSetEndsStop(t *testing.T) {
 	if again, err := ReleaseAll(resource, free); err != nil || len(again) > 0 {
 		t.Errorf("released again: %v, %v", again, err)
 	}
-	if again, err := Release(resource, free, second.Operation); err != nil || len(again) > 0 {
+	if again, err := Release(resource, free, second.Operation, second.Set); err != nil || len(again) > 0 {
 		t.Errorf("released for the other: %v, %v", again, err)
 	}
 }
@@ -215,7 +215,7 @@ func TestChangedListIsRestoredByName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			changed := held.DeepCopy()
 			_ = unstructured.SetNestedSlice(changed.Object, tc.now, "spec", "sites")
-			actions, err := Release("x", changed, first.Operation)
+			actions, err := Release("x", changed, first.Operation, first.Set)
 			got, _, _ := unstructured.NestedSlice(patched(t, changed, actions, err).Object, "spec", "sites")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
@@ -239,7 +239,7 @@ func TestNewListItemIsHeld(t *testing.T) {
 	if !rowWithLists.Held(ByStop, held) {
 		t.Fatal("it is not held")
 	}
-	actions, err = Release("x", held, first.Operation)
+	actions, err = Release("x", held, first.Operation, first.Set)
 	if diff := cmp.Diff(withoutEmptyMaps(anvil(site("new", named("n")), site("east", named("a")))),
 		withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -271,7 +271,7 @@ func TestNullCountsAsMissing(t *testing.T) {
 	if !row.Held(ByStop, held) {
 		t.Errorf("it is not held: %v", held.Object)
 	}
-	actions, err = Release("x", held, first.Operation)
+	actions, err = Release("x", held, first.Operation, first.Set)
 	want := customResource(row, map[string]any{"spec": map[string]any{"image": "x"}})
 	if diff := cmp.Diff(withoutEmptyMaps(want), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
@@ -285,7 +285,7 @@ func TestRecordedParentsAreChecked(t *testing.T) {
 	doc, _ := json.Marshal(map[string]any{"version": 1, "made": []any{map[string]any{"in": "field", "key": "spec.paused", "value": true,
 		"parents": 1000}}})
 	object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: string(doc)})
-	actions, err := Release("x", object, "one")
+	actions, err := Release("x", object, "one", "web-0")
 	if got := patched(t, object, actions, err); got.GetName() != "main" || got.Object["spec"] != nil {
 		t.Errorf("%v", got.Object)
 	}

@@ -55,6 +55,8 @@ type Difference struct {
 	Has string
 	// Wants is what the template asks for.
 	Wants string
+	// Edited is true if another client has changed the field since the operator last worked.
+	Edited bool
 }
 
 func (d Difference) String() string {
@@ -64,8 +66,8 @@ func (d Difference) String() string {
 	return fmt.Sprintf("%s is %s, and the StatefulSet has %s", d.Path, d.Has, d.Wants)
 }
 
-// TemplatesOf returns the sizes and classes that the set's claim templates ask for.
-func TemplatesOf(set *appsv1.StatefulSet) []api.TemplateTarget {
+// templatesOf returns the sizes and classes that the set's claim templates ask for.
+func templatesOf(set *appsv1.StatefulSet) []api.TemplateTarget {
 	var all []api.TemplateTarget
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		class := ""
@@ -77,19 +79,34 @@ func TemplatesOf(set *appsv1.StatefulSet) []api.TemplateTarget {
 	return all
 }
 
-// Differences returns the fields of the object that disagree with what the set's templates ask for now, and did not ask for before. A
-// field that the row does not name, or a size that the object does not have, is no difference: only the operator knows what it stands for.
-func (r Row) Differences(object *unstructured.Unstructured, set *appsv1.StatefulSet, before []api.TemplateTarget) []Difference {
-	var found []Difference
-	for _, now := range TemplatesOf(set) {
-		i := slices.IndexFunc(before, func(t api.TemplateTarget) bool { return t.Name == now.Name })
-		if i < 0 {
-			continue
+// Agreeing returns the fields of the object about the set's claims that say what the set's templates ask for. Others do not matter to its
+// operator, or it cannot do what they say.
+func (r Row) Agreeing(object *unstructured.Unstructured, set *appsv1.StatefulSet) []api.OwnerField {
+	var all []api.OwnerField
+	for _, t := range templatesOf(set) {
+		for _, f := range r.fieldsOf(object, set.Name, t) {
+			if f.agrees() {
+				all = append(all, api.OwnerField{Template: t.Name, Path: f.Path, Value: f.Has})
+			}
 		}
-		fields := r.fieldsOf(object, set.Name, now)
-		found = append(found, slices.DeleteFunc(fields, func(f claimField) bool {
-			return f.agrees() || f.isSize && now.Size.Cmp(before[i].Size) == 0 || !f.isSize && now.Class == before[i].Class
-		}).differences()...)
+	}
+	return all
+}
+
+// Differences returns the fields of the object that disagree with what the set's templates ask for now, although they agreed before with
+// other values of the templates. A field that the row does not name, or a size that the object does not have, is no difference: only the
+// operator knows what it stands for.
+func (r Row) Differences(object *unstructured.Unstructured, set *appsv1.StatefulSet, before []api.OwnerField) []Difference {
+	var found []Difference
+	for _, t := range templatesOf(set) {
+		for _, f := range r.fieldsOf(object, set.Name, t) {
+			i := slices.IndexFunc(before, func(b api.OwnerField) bool { return b.Template == t.Name && b.Path == f.Path })
+			if i < 0 || f.agrees() || f.isValue(before[i].Value) || f.Wants == "" {
+				continue
+			}
+			f.Edited = f.Has != before[i].Value
+			found = append(found, f.Difference)
+		}
 	}
 	return found
 }
@@ -117,17 +134,17 @@ func (c Conflict) Command(namespace string) string {
 func (r Row) Conflicts(object *unstructured.Unstructured, differences []Difference, sets []*appsv1.StatefulSet) []Conflict {
 	var found []Conflict
 	for _, set := range sets {
-		for _, t := range TemplatesOf(set) {
+		for _, t := range templatesOf(set) {
 			for _, f := range r.fieldsOf(object, set.Name, t) {
 				i := slices.IndexFunc(differences, func(d Difference) bool { return d.Path == f.Path })
-				if i < 0 || f.isValue(differences[i].Wants) {
+				if i < 0 || f.Wants == "" || f.isValue(differences[i].Wants) {
 					continue
 				}
 				request := fmt.Sprintf("%s=%s", t.Name, differences[i].Wants)
 				if !f.isSize {
 					request = fmt.Sprintf("%s=%s@%s", t.Name, &t.Size, differences[i].Wants)
 				}
-				found = append(found, Conflict{set.Name, t.Name, Difference{f.Path, f.Wants, differences[i].Wants}, request})
+				found = append(found, Conflict{set.Name, t.Name, Difference{Path: f.Path, Has: f.Wants, Wants: differences[i].Wants}, request})
 			}
 		}
 	}
@@ -140,31 +157,21 @@ type claimField struct {
 	isSize bool
 }
 
-type claimFields []claimField
-
-func (f claimFields) differences() []Difference {
-	var all []Difference
-	for _, one := range f {
-		all = append(all, one.Difference)
-	}
-	return all
-}
-
 // fieldsOf returns the fields of the object that concern the template of the set. Fields without a size are left out.
-func (r Row) fieldsOf(object *unstructured.Unstructured, set string, template api.TemplateTarget) claimFields {
-	var all claimFields
+func (r Row) fieldsOf(object *unstructured.Unstructured, set string, template api.TemplateTarget) []claimField {
+	var all []claimField
 	for _, s := range r.storageOf(template.Name) {
 		for _, path := range itemsOf(object, s.Size, set, template.Name) {
 			has := textAt(object, path)
 			if _, err := resource.ParseQuantity(has); err == nil {
-				all = append(all, claimField{Difference{path, has, template.Size.String()}, true})
+				all = append(all, claimField{Difference{Path: path, Has: has, Wants: template.Size.String()}, true})
 			}
 		}
-		if template.Class == "" || s.Class == "" {
+		if s.Class == "" {
 			continue
 		}
 		for _, path := range itemsOf(object, s.Class, set, template.Name) {
-			all = append(all, claimField{Difference{path, textAt(object, path), template.Class}, false})
+			all = append(all, claimField{Difference{Path: path, Has: textAt(object, path), Wants: template.Class}, false})
 		}
 	}
 	return all

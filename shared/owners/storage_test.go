@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -60,11 +59,13 @@ spec: {storage: {emptyDir: {}}}
 `
 )
 
-// formerOf returns the templates of the set before its resize. Each had 64Mi of the class former.
-func formerOf(set *appsv1.StatefulSet) []api.TemplateTarget {
-	all := TemplatesOf(set)
-	for i := range all {
-		all[i].Size, all[i].Class = resource.MustParse("64Mi"), "former"
+// formerOf returns the fields of the object about the set, as if the set had agreed with all of them before its resize.
+func formerOf(row Row, object *unstructured.Unstructured, set *appsv1.StatefulSet) []api.OwnerField {
+	var all []api.OwnerField
+	for _, t := range templatesOf(set) {
+		for _, f := range row.fieldsOf(object, set.Name, t) {
+			all = append(all, api.OwnerField{Template: t.Name, Path: f.Path, Value: f.Has})
+		}
 	}
 	return all
 }
@@ -113,9 +114,7 @@ func TestDifferences(t *testing.T) {
 		"a class that the item does not name": {elastic, "es-es-masters", []build.Option{build.Template("elasticsearch-data", "1Gi", "slow")},
 			[]string{"spec.nodeSets[name=masters].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.storageClassName is missing, " +
 				"and the StatefulSet has slow"}},
-		"a class that has not changed": {elastic, "es-es-data", []build.Option{build.Template("elasticsearch-data", "2Gi", "former")}, nil},
-		"a size that has not changed":  {elastic, "es-es-masters", []build.Option{build.Template("elasticsearch-data", "64Mi", "former")}, nil},
-		"a set of no item":             {elastic, "es-es-other", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
+		"a set of no item": {elastic, "es-es-other", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
 		"the template that has its own field": {redisCluster, "rc-leader", []build.Option{build.Template("node-conf", "2Gi", "")}, []string{
 			"spec.storage.nodeConfVolumeClaimTemplate.spec.resources.requests.storage is 1Gi, and the StatefulSet has 2Gi"}},
 		"a template without its own field": {redisCluster, "rc-leader", []build.Option{build.Template("rc-leader", "1Gi", "")}, []string{
@@ -126,7 +125,8 @@ func TestDifferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			object, row := objectOf(t, tc.object)
 			set := build.Set(tc.set, tc.templates...)
-			found := row.Differences(object, set, formerOf(set))
+			former := formerOf(row, object, set)
+			found := row.Differences(object, set, former)
 			var texts []string
 			for _, d := range found {
 				texts = append(texts, fmt.Sprint(d))
@@ -141,13 +141,46 @@ func TestDifferences(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if left := row.Differences(changed, set, formerOf(set)); len(left) > 0 {
+			if left := row.Differences(changed, set, former); len(left) > 0 {
 				t.Errorf("after the write, it differs in %v", left)
 			}
 			if new := row.Differences(object, set, nil); len(new) > 0 {
 				t.Errorf("templates that did not exist before the resize differ in %v", new)
 			}
 		})
+	}
+}
+
+// TestOnlyAgreedFieldsDiffer: a field that the set has not followed before the resize says nothing. A field that another client has changed
+// since is marked.
+func TestOnlyAgreedFieldsDiffer(t *testing.T) {
+	object, row := objectOf(t, prometheus)
+	before, after := build.Set("prometheus-p", build.Template("db", "2Gi", "")), build.Set("prometheus-p", build.Template("db", "3Gi", ""))
+	const path = "spec.storage.volumeClaimTemplate.spec.resources.requests.storage"
+	former := row.Agreeing(object, before)
+	if !slices.Contains(former, api.OwnerField{Template: "db", Path: path, Value: "2Gi"}) {
+		t.Fatalf("the object agrees in %+v", former)
+	}
+	if found := row.Differences(object, after, former); len(found) != 1 || found[0].Edited || found[0].Path != path {
+		t.Errorf("after the resize, it differs in %+v", found)
+	}
+	if found := row.Differences(object, before, former); len(found) > 0 {
+		t.Errorf("without a change of the set, it differs in %+v", found)
+	}
+	never := row.Agreeing(object, build.Set("prometheus-p", build.Template("db", "1Gi", "")))
+	if found := row.Differences(object, after, never); len(found) > 0 {
+		t.Errorf("the set has never followed the field, and it differs in %+v", found)
+	}
+	other := build.Set("prometheus-p", build.Template("cache", "3Gi", ""))
+	if found := row.Differences(object, other, former); len(found) > 0 {
+		t.Errorf("a template that did not exist before differs in %+v", found)
+	}
+	edited := object.DeepCopy()
+	if err := unstructured.SetNestedField(edited.Object, "5Gi", strings.Split(path, ".")...); err != nil {
+		t.Fatal(err)
+	}
+	if found := row.Differences(edited, after, former); len(found) != 1 || !found[0].Edited {
+		t.Errorf("another client has changed the field, and it differs in %+v", found)
 	}
 }
 
@@ -177,7 +210,7 @@ func TestConflicts(t *testing.T) {
 			if tc.others != nil {
 				sets = append(sets, tc.others)
 			}
-			differences := row.Differences(object, tc.set, formerOf(tc.set))
+			differences := row.Differences(object, tc.set, formerOf(row, object, tc.set))
 			if len(differences) == 0 {
 				t.Fatal("the object does not differ from the set")
 			}

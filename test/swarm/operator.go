@@ -40,6 +40,7 @@ type operator struct {
 	paused  bool           // by its user
 	updated bool           // its users have let Drydock change the size
 	held    int            // where in the log Drydock has last written the custom resource
+	sized   int            // where in the log its users have last written the size
 }
 
 var operatorClient = apiserver.Client{User: "system:serviceaccount:operators:operator", Manager: "operator"}
@@ -251,7 +252,17 @@ func (w *World) resizeOwner(op *operator, size string) {
 		return
 	}
 	if w.change(person, op.key, "", func(o *apiserver.Object) { put(o, size, "spec", "persistence", "storage") }) {
+		op.sized = len(w.server.Log())
 		put(&apiserver.Object{Object: op.wanted}, size, "spec", "persistence", "storage")
+	}
+}
+
+// sizeStays: Drydock does not replace a size that users have written since Drydock has paused the operator.
+func (w *World) sizeStays(op *operator, c apiserver.Commit) {
+	size := func(o *apiserver.Object) string { return textOf(o, "spec", "persistence", "storage") }
+	if c.Before != nil && c.After != nil && size(c.Before) != size(c.After) && op.sized > op.held {
+		w.violate("Drydock replaces the size %s in the custom resource, which its user wrote during the pause, by %s", size(c.Before),
+			size(c.After))
 	}
 }
 

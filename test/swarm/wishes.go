@@ -120,6 +120,7 @@ func (w *World) observe() {
 		}
 		for _, op := range w.operators {
 			if c.Key == op.key && isFunction(c.By) {
+				w.sizeStays(op, c)
 				op.held = w.wishes.judged
 			}
 		}

@@ -125,7 +125,7 @@ func (s *session) addRecord(ctx context.Context, in *release.Input, revision *ap
 	case api.RoleJournal:
 		in.Journals = append(in.Journals, revision)
 	case api.RoleOwner:
-		o := release.Owner{Record: revision, Operation: link.Operation}
+		o := release.Owner{Record: revision, Operation: link.Operation, Set: link.Set.Name}
 		o.Err = s.readOwner(ctx, &o)
 		in.Owners = append(in.Owners, o)
 	}
@@ -148,7 +148,7 @@ func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
 	o.Doc = doc
 	object, resource, err := s.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), o.Record.Namespace, doc.Name)
 	o.Resource = resource
-	if object != nil && owners.IsRecorded(object, doc, o.Operation) {
+	if object != nil && owners.IsRecorded(object, doc, o.Operation, o.Set) {
 		o.Object = object
 	}
 	return err

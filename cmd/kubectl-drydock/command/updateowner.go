@@ -109,10 +109,14 @@ func (s *session) disagreements(ctx context.Context, registry owners.Registry) (
 			return nil, err
 		}
 		row, _ := registry.Find(gv.Group, owner.Doc.Kind)
-		if owner.Object == nil || !owners.IsHeld(owner.Object, owner.Operation) {
+		if owner.Object == nil {
 			continue
 		}
-		fields := row.Differences(owner.Object, set, owner.Doc.Templates)
+		holder := owners.HolderOf(owner.Object, owner.Operation, s.name)
+		if holder == nil {
+			continue
+		}
+		fields := row.Differences(owner.Object, set, holder.Fields)
 		if len(fields) == 0 {
 			continue
 		}

@@ -30,6 +30,7 @@ type Input struct {
 type Owner struct {
 	Record    *appsv1.ControllerRevision
 	Operation string
+	Set       string // of the operation
 	Doc       *api.PausedOwner
 	Resource  plan.Resource
 	Object    *unstructured.Unstructured // nil if it is deleted

@@ -221,7 +221,7 @@ func (o Owner) release() ([]plan.Action, error) {
 	case o.Doc.Stopped:
 		return owners.ReleaseAll(o.Resource, o.Object)
 	}
-	return owners.Release(o.Resource, o.Object, o.Operation)
+	return owners.Release(o.Resource, o.Object, o.Operation, o.Set)
 }
 
 // resume restores the owner's settings, and then deletes the record.
