@@ -150,7 +150,7 @@ func TestReadReasonsAreFound(t *testing.T) {
 	}
 }
 
-// TestOnlyBoundedParsesQuantities: resource.ParseQuantity takes minutes for some texts, and nobody sees in a call of it who wrote the text.
+// TestOnlyBoundedParsesQuantities: resource.ParseQuantity takes minutes for some texts, and a call does not show who wrote the text.
 func TestOnlyBoundedParsesQuantities(t *testing.T) {
 	found := 0
 	for _, path := range kit.Files(t) {
