@@ -137,6 +137,9 @@ func storageCell(row Row) string {
 			texts = append(texts, "template `"+s.Template+"`:")
 		}
 		texts = append(texts, paths(s)...)
+		if s.SetName != "" {
+			texts = append(texts, "set: `"+s.SetName+"`")
+		}
 	}
 	return strings.Join(append(texts, "differs: "+stdcmp.Or(string(row.OnDifference), "not known")), "<br>")
 }

@@ -48,6 +48,7 @@ type userStorage struct {
 	Template string `json:"template"`
 	Size     string `json:"size"`
 	Class    string `json:"class"`
+	SetName  string `json:"setName"`
 }
 
 type userSetting struct {

@@ -159,6 +159,7 @@ func TestParseNamesMistakes(t *testing.T) {
 		"a path with slashes":                 rowWith("spec.paused", "/spec/paused"),
 		"an item by its index":                rowWith("field: spec.paused", `field: "spec.parts[0].paused"`),
 		"an item by its name":                 rowWith("field: spec.paused", `field: "spec.parts[name=a].paused"`),
+		"an item of a set":                    rowWith("field: spec.paused", `field: "spec.parts[set].paused"`),
 		"an item itself":                      rowWith("field: spec.paused", `field: "spec.parts[*]"`),
 		"a kind in two rows":                  rowWith() + rowWith("acme\n", "other\n"),
 		"a kind twice in a row":               rowWith("}]\n  pause", "}, {name: Anvil, plural: anvils}]\n  pause"),

@@ -11,8 +11,8 @@ import (
 
 const (
 	fieldNamePattern = `[A-Za-z_][A-Za-z0-9_-]*`
-	// itemPattern matches [*] or an item's name. An index would belong to another item after a change of the list.
-	itemPattern = `\*|(?:metadata\.)?name=` + itemNamePattern
+	// itemPattern matches a placeholder or an item's name. An index would belong to another item after a change of the list.
+	itemPattern = `\*|` + itemOfSet + `|` + itemOfTemplate + `|(?:metadata\.)?name=` + itemNamePattern
 	// itemNamePattern matches a name that may be part of a path: it has no brackets.
 	itemNamePattern = `[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?`
 )
@@ -24,11 +24,21 @@ var (
 	brackets  = regexp.MustCompile(`\[[^]]*\]`)
 )
 
-// everyItem stands for all items of a list in a path.
-const everyItem = "*"
+// Placeholders for items of a list in a path.
+const (
+	// everyItem stands for all items. It is for settings.
+	everyItem = "*"
+	// itemOfSet stands for the item that a StatefulSet is made of. It is for the fields of claims, as itemOfTemplate is.
+	itemOfSet = "set"
+	// itemOfTemplate stands for the item with the name of a claim template.
+	itemOfTemplate = "template"
+)
 
-// step is one name of a field's path. For a list, item is everyItem, name=NAME or metadata.name=NAME.
+// step is one name of a field's path. For a list, item is a placeholder, name=NAME or metadata.name=NAME.
 type step struct{ name, item string }
+
+// isOpen reports whether the step does not name its item.
+func (s step) isOpen() bool { return s.item != "" && !strings.Contains(s.item, "=") }
 
 // parsePath splits a path into steps. It returns none if the path does not name a field below spec.
 func parsePath(path string) []step {
@@ -76,9 +86,48 @@ func expandItems(node any, done string, rest []step) ([]string, error) {
 	return all, nil
 }
 
+// chooseItems replaces the placeholders of a path by the items that have their names. It reports false if the object has no such item, or
+// several, or if a value on the way is no object. It looks at no other items.
+func chooseItems(object map[string]any, path string, names map[string]string) (string, bool) {
+	node, done := any(object), ""
+	for _, s := range parsePath(path) {
+		if _, isObject := node.(map[string]any); !isObject && node != nil {
+			return "", false
+		}
+		node, done = plan.Child(node, s.name), strings.TrimPrefix(done+"."+s.name, ".")
+		if s.item == "" {
+			continue
+		}
+		items, _ := node.([]any)
+		i, item, found := itemNamed(items, names[s.item])
+		if !found {
+			return "", false
+		}
+		node, done = items[i], done+"["+item+"]"
+	}
+	return done, done != ""
+}
+
+// itemNamed returns the index of the item with the name, and the key by which it is found again.
+func itemNamed(items []any, name string) (int, string, bool) {
+	if !itemNames.MatchString(name) {
+		return 0, "", false
+	}
+	for _, key := range itemKeys {
+		item := key + "=" + name
+		if i, found := findItem(items, item); found {
+			return i, item, true
+		}
+	}
+	return 0, "", false
+}
+
+// itemKeys are the keys that may have the name of an item.
+var itemKeys = []string{"metadata.name", "name"}
+
 // itemKey returns the key by which the item is found again after other items were put before it.
 func itemKey(items []any, i int) (string, error) {
-	for _, key := range []string{"metadata.name", "name"} {
+	for _, key := range itemKeys {
 		name, ok := nameAt(items[i], key)
 		if !ok {
 			continue

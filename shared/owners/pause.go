@@ -198,7 +198,7 @@ func checkMade(m *api.PausedSetting) error {
 	case Annotation, Label:
 		return nil
 	case Field:
-		if steps := parsePath(m.Key); steps == nil || strings.Contains(m.Key, "["+everyItem+"]") {
+		if steps := parsePath(m.Key); steps == nil || slices.ContainsFunc(steps, step.isOpen) {
 			return fmt.Errorf("%q is not the path of one field below spec", m.Key)
 		}
 		return nil

@@ -258,6 +258,7 @@ func TestUnreadablePauseIsAnError(t *testing.T) {
 		`{"version":1,"made":[{"in":"field","key":"spec.a"}]}`,
 		`{"version":1,"made":[{"in":"field","key":"metadata.finalizers","value":"x"}]}`,
 		`{"version":1,"made":[{"in":"field","key":"spec.a[*].b","value":true}]}`,
+		`{"version":1,"made":[{"in":"field","key":"spec.a[set].b","value":true}]}`,
 		`{"version":1,"made":[{"in":"field","key":"spec","value":true}]}`,
 		`{"version":1,"made":[{"in":"","key":"spec.a","value":true}]}`,
 		`{"version":1,"made":[{"in":"status","key":"spec.a","value":true}]}`,

@@ -6,10 +6,11 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/shared/plan"
 )
 
@@ -18,11 +19,13 @@ import (
 type Storage struct {
 	// Template is the claim template that the fields are about. Empty means all of them.
 	Template string
-	// Size is the path of the size, such as "spec.persistence.storage". Of a list, [*] stands for the item that has the template's name, or
-	// whose name is the end of the StatefulSet's name after a dash.
+	// Size is the path of the size, such as "spec.persistence.storage". After a list's name, [template] stands for the item with the name of
+	// the claim template, and [set] for the item that SetName makes the StatefulSet's name of.
 	Size string
 	// Class is the path of the StorageClass, or empty.
 	Class string
+	// SetName says how the operator names the StatefulSet of an item, such as "{resource}-es-{item}". It is empty if no path has [set].
+	SetName string
 }
 
 // OnDifference says what an operator does when the claims have another size than its resource says.
@@ -161,16 +164,14 @@ type claimField struct {
 func (r Row) fieldsOf(object *unstructured.Unstructured, set string, template api.TemplateTarget) []claimField {
 	var all []claimField
 	for _, s := range r.storageOf(template.Name) {
-		for _, path := range itemsOf(object, s.Size, set, template.Name) {
+		names := map[string]string{itemOfSet: s.itemOf(object.GetName(), set), itemOfTemplate: template.Name}
+		if path, found := chooseItems(object.Object, s.Size, names); found {
 			has := textAt(object, path)
-			if _, err := resource.ParseQuantity(has); err == nil {
+			if _, err := bounded.Quantity(has); err == nil {
 				all = append(all, claimField{Difference{Path: path, Has: has, Wants: template.Size.String()}, true})
 			}
 		}
-		if s.Class == "" {
-			continue
-		}
-		for _, path := range itemsOf(object, s.Class, set, template.Name) {
+		if path, found := chooseItems(object.Object, s.Class, names); found {
 			all = append(all, claimField{Difference{Path: path, Has: textAt(object, path), Wants: template.Class}, false})
 		}
 	}
@@ -185,8 +186,8 @@ func (f claimField) isValue(value string) bool {
 	if !f.isSize {
 		return value == f.Wants
 	}
-	a, errA := resource.ParseQuantity(value)
-	b, errB := resource.ParseQuantity(f.Wants)
+	a, errA := bounded.Quantity(value)
+	b, errB := bounded.Quantity(f.Wants)
 	return errA == nil && errB == nil && a.Cmp(b) == 0
 }
 
@@ -224,36 +225,22 @@ func (r Row) SizePaths(template string) []string {
 	return paths
 }
 
-// itemsOf returns the path with the names of the items that concern the template's claims in the set. None means that the object has no
-// such items. If several names are ends of the set's name, the longest counts.
-func itemsOf(object *unstructured.Unstructured, path, set, template string) []string {
-	all, err := expandItems(object.Object, "", parsePath(path))
-	if err != nil {
-		return nil
+// Placeholders in a SetName.
+const (
+	resourceName = "{resource}"
+	itemName     = "{item}"
+)
+
+// itemOf returns the name of the item that the operator makes the StatefulSet of, or "" if there can be none.
+func (s Storage) itemOf(resource, set string) string {
+	before, after, _ := strings.Cut(s.SetName, itemName)
+	named := strings.NewReplacer(resourceName, resource)
+	name, begins := strings.CutPrefix(set, named.Replace(before))
+	name, ends := strings.CutSuffix(name, named.Replace(after))
+	if s.SetName == "" || !begins || !ends {
+		return ""
 	}
-	longest := map[string]int{} // by the list
-	fits := func(name string) int {
-		switch {
-		case name == template || name == set:
-			return len(set) + len(template)
-		case strings.HasSuffix(set, "-"+name):
-			return len(name)
-		}
-		return -1
-	}
-	for _, path := range all {
-		for _, s := range parsePath(path) {
-			if _, name, isItem := strings.Cut(s.item, "="); isItem {
-				longest[s.name] = max(longest[s.name], fits(name))
-			}
-		}
-	}
-	return slices.DeleteFunc(all, func(path string) bool {
-		return slices.ContainsFunc(parsePath(path), func(s step) bool {
-			_, name, isItem := strings.Cut(s.item, "=")
-			return isItem && (fits(name) < 0 || fits(name) < longest[s.name])
-		})
-	})
+	return name
 }
 
 // Agree returns the patch that lets the object say what the templates ask for.
@@ -278,8 +265,9 @@ func (r Row) storageMistakes() mistakes {
 			if p.path == "" && p.field == "class" {
 				continue
 			}
-			found.add(at+p.field, pathMistakes(p.path)...)
+			found.add(at+p.field, storagePathMistakes(p.path)...)
 		}
+		found.add(at+"setName", s.setNameMistakes()...)
 		if slices.ContainsFunc(r.Storage[:i], func(o Storage) bool { return o == s }) {
 			found.add(at+"size", "is listed twice")
 		}
@@ -294,4 +282,34 @@ func (r Row) storageMistakes() mistakes {
 		found.add("storage", "belongs to the row of the resource that is paused")
 	}
 	return found
+}
+
+// storagePathMistakes returns the mistakes in the path of a size or class.
+func storagePathMistakes(path string) []string {
+	steps := parsePath(path)
+	if steps == nil {
+		return []string{fmt.Sprintf("%q is not a path below spec, such as spec.size or spec.parts[%s].size", path, itemOfTemplate)}
+	}
+	if slices.ContainsFunc(steps, func(s step) bool { return s.item != "" && s.item != itemOfSet && s.item != itemOfTemplate }) {
+		return []string{fmt.Sprintf("%q must say which item of a list it means; write [%s] or [%s]", path, itemOfSet, itemOfTemplate)}
+	}
+	return nil
+}
+
+// setNameMistakes returns the mistakes in how the StatefulSet of an item is named.
+func (s Storage) setNameMistakes() []string {
+	example := strings.NewReplacer(resourceName, "a", itemName, "b").Replace(s.SetName)
+	switch needed := strings.Contains(s.Size+s.Class, "["+itemOfSet+"]"); {
+	case needed && s.SetName == "":
+		return []string{fmt.Sprintf("is missing; say how the StatefulSet of an item is named, such as %s-%s", resourceName, itemName)}
+	case s.SetName == "":
+		return nil
+	case !needed:
+		return []string{fmt.Sprintf("applies only to paths with [%s]", itemOfSet)}
+	case strings.Count(s.SetName, itemName) != 1:
+		return []string{fmt.Sprintf("%.63q must have %s once", s.SetName, itemName)}
+	case len(validation.IsDNS1123Subdomain(example)) > 0:
+		return []string{fmt.Sprintf("%.63q is not how a StatefulSet is named, such as %s-%s", s.SetName, resourceName, itemName)}
+	}
+	return nil
 }

@@ -35,6 +35,37 @@ spec:
       spec: {storageClassName: fast, resources: {requests: {storage: 2Gi}}}
     - metadata: {name: logs}
       spec: {resources: {requests: {storage: 5Gi}}}
+  - name: es-data
+    volumeClaimTemplates:
+    - metadata: {name: elasticsearch-data}
+      spec: {resources: {requests: {storage: 9Gi}}}
+  - name: elasticsearch-data
+    volumeClaimTemplates:
+    - metadata: {name: elasticsearch-data}
+      spec: {resources: {requests: {storage: 9Gi}}}
+  - name: coordinating
+  - name: typo
+    volumeClaimTemplates: none
+`
+	logstash = `
+apiVersion: logstash.k8s.elastic.co/v1alpha1
+kind: Logstash
+metadata: {namespace: shop, name: ls, resourceVersion: "7"}
+spec:
+  volumeClaimTemplates:
+  - spec: {resources: {requests: {storage: 1Gi}}}
+  - metadata: {name: queue}
+    spec: {resources: {requests: {storage: 1Gi}}}
+  - metadata: {name: logstash-data}
+    spec: {resources: {requests: {storage: 2Gi}}}
+  - metadata: {name: queue}
+    spec: {resources: {requests: {storage: 1Gi}}}
+`
+	mariaDB = `
+apiVersion: k8s.mariadb.com/v1alpha1
+kind: MariaDB
+metadata: {namespace: shop, name: db, resourceVersion: "7"}
+spec: {storage: {size: 2Gi, storageClassName: fast}}
 `
 	redisCluster = `
 apiVersion: redis.redis.opstreelabs.in/v1beta2
@@ -114,7 +145,22 @@ func TestDifferences(t *testing.T) {
 		"a class that the item does not name": {elastic, "es-es-masters", []build.Option{build.Template("elasticsearch-data", "1Gi", "slow")},
 			[]string{"spec.nodeSets[name=masters].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.storageClassName is missing, " +
 				"and the StatefulSet has slow"}},
-		"a set of no item": {elastic, "es-es-other", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
+		"a set of no item":          {elastic, "es-es-other", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
+		"a set of another resource": {elastic, "eu-es-data", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
+		"an item without templates": {elastic, "es-es-coordinating", []build.Option{build.Template("elasticsearch-data", "3Gi", "")}, nil},
+		"an item whose list of templates is text": {elastic, "es-es-typo", []build.Option{
+			build.Template("elasticsearch-data", "3Gi", "slow")}, nil},
+		"an item whose name has the operator's suffix": {elastic, "es-es-es-data", []build.Option{
+			build.Template("elasticsearch-data", "3Gi", "")}, []string{
+			"spec.nodeSets[name=es-data].volumeClaimTemplates[metadata.name=elasticsearch-data].spec.resources.requests.storage is 9Gi, " +
+				"and the StatefulSet has 3Gi"}},
+		"the item of the template, beside items without a unique name": {logstash, "ls-ls", []build.Option{
+			build.Template("logstash-data", "3Gi", ""), build.Template("queue", "3Gi", "")}, []string{
+			"spec.volumeClaimTemplates[metadata.name=logstash-data].spec.resources.requests.storage is 2Gi, and the StatefulSet has 3Gi"}},
+		"the template that the row names": {mariaDB, "db", []build.Option{build.Template("storage", "3Gi", "fast")}, []string{
+			"spec.storage.size is 2Gi, and the StatefulSet has 3Gi"}},
+		"a template that the row does not name": {mariaDB, "db", []build.Option{build.Template("storage", "2Gi", "fast"),
+			build.Template("galera", "300Mi", "slow")}, nil},
 		"the template that has its own field": {redisCluster, "rc-leader", []build.Option{build.Template("node-conf", "2Gi", "")}, []string{
 			"spec.storage.nodeConfVolumeClaimTemplate.spec.resources.requests.storage is 1Gi, and the StatefulSet has 2Gi"}},
 		"a template without its own field": {redisCluster, "rc-leader", []build.Option{build.Template("rc-leader", "1Gi", "")}, []string{
@@ -184,6 +230,23 @@ func TestOnlyAgreedFieldsDiffer(t *testing.T) {
 	}
 }
 
+// TestHostileSizeIsNoSize: a tenant may write any text that the schema of a quantity accepts, and parsing some of it takes minutes.
+func TestHostileSizeIsNoSize(t *testing.T) {
+	set := build.Set("prometheus-p", build.Template("prometheus-p-db", "3Gi", ""))
+	for size, differs := range map[string]bool{"2Gi": true, "1e9": true, "1e-999999": false, "1e-99999999": false, "9e99999999": false} {
+		t.Run(size, func(t *testing.T) {
+			object, row := objectOf(t, strings.ReplaceAll(prometheus, "2Gi", `"`+size+`"`))
+			if found := row.Differences(object, set, formerOf(row, object, set)); (len(found) > 0) != differs {
+				t.Errorf("it differs in %v, want a difference: %t", found, differs)
+			}
+			asked := []Difference{{Path: row.Storage[0].Size, Has: "2Gi", Wants: size}}
+			if found := row.Conflicts(object, asked, []*appsv1.StatefulSet{set}); (len(found) > 0) != differs {
+				t.Errorf("it conflicts in %v, want a conflict: %t", found, differs)
+			}
+		})
+	}
+}
+
 // TestConflicts: sets that share a field of their owner must ask for the same.
 func TestConflicts(t *testing.T) {
 	leader := build.Set("rc-leader", build.Template("rc-leader", "3Gi", ""), build.Template("node-conf", "1Gi", ""))
@@ -198,9 +261,13 @@ func TestConflicts(t *testing.T) {
 		"another field":                 {redisCluster, leader, build.Set("rc-follower", build.Template("node-conf", "7Gi", "")), ""},
 		"another item of a list": {elastic, build.Set("es-es-data", build.Template("elasticsearch-data", "3Gi", "")),
 			build.Set("es-es-masters", build.Template("elasticsearch-data", "1Gi", "")), ""},
-		"the same item, another class": {elastic, build.Set("es-es-data", build.Template("elasticsearch-data", "2Gi", "slow")),
-			build.Set("other-data", build.Template("elasticsearch-data", "2Gi", "fast")),
-			"kubectl drydock resize -n shop sts/other-data elasticsearch-data=2Gi@slow"},
+		"another item whose name ends alike": {elastic, build.Set("es-es-data", build.Template("elasticsearch-data", "3Gi", "")),
+			build.Set("es-es-es-data", build.Template("elasticsearch-data", "9Gi", "")), ""},
+		"the same field, another class": {redisCluster, build.Set("rc-leader", build.Template("rc-leader", "2Gi", "slow")),
+			build.Set("rc-follower", build.Template("rc-follower", "2Gi", "fast")),
+			"kubectl drydock resize -n shop sts/rc-follower rc-follower=2Gi@slow"},
+		"a template of the same set that the row does not name": {mariaDB, build.Set("db", build.Template("storage", "3Gi", ""),
+			build.Template("galera", "300Mi", "")), nil, ""},
 		"another template of the same set": {prometheus, build.Set("p", build.Template("a", "3Gi", ""), build.Template("b", "64Mi", "")), nil,
 			"kubectl drydock resize -n shop sts/p b=3Gi"},
 	} {
@@ -230,18 +297,29 @@ func TestStorageOfRowsIsChecked(t *testing.T) {
 	const row = "- {operator: acme, group: acme.example.com, kinds: [{name: Store, plural: stores}], " +
 		"pause: [{field: spec.paused, value: true}], storage: "
 	for text, want := range map[string]string{
-		"[{size: spec.size}]":                            "",
-		"[{size: spec.size, class: spec.class}]":         "",
-		"[{template: data, size: 'spec.parts[*].size'}]": "",
-		"[{class: spec.class}]":                          "storage[0].size",
-		"[{size: status.size}]":                          "storage[0].size",
-		"[{size: spec.size, class: class}]":              "storage[0].class",
-		"[{size: spec.size}, {size: spec.size}]":         "listed twice",
-		"[{sizes: spec.size}]":                           "storage[0].sizes",
-		"[{size: spec.size}], onDifference: grows":       "",
-		"[{size: spec.size}], onDifference: explodes":    "onDifference: \"explodes\" is unknown",
-		"[], onDifference: grows":                        "applies only with storage",
-		"spec.size":                                      "must be a list",
+		"[{size: spec.size}]":                                                    "",
+		"[{size: spec.size, class: spec.class}]":                                 "",
+		"[{template: data, size: 'spec.parts[template].size'}]":                  "",
+		"[{size: spec.size, class: 'spec.parts[set].class', setName: '{item}'}]": "",
+		"[{size: 'spec.parts[set].size', setName: '{resource}-x-{item}-0'}]":     "",
+		"[{size: 'spec.parts[*].size'}]":                                         "must say which item of a list it means; write [set] or",
+		"[{size: 'spec.parts[name=a].size'}]":                                    "write [set] or [template]",
+		"[{size: 'spec.parts[other].size'}]":                                     "is not a path below spec, such as spec.size or",
+		"[{size: 'spec.parts[set].size'}]":                                       "storage[0].setName: is missing; say how",
+		"[{size: spec.size, setName: '{resource}-{item}'}]":                      "storage[0].setName: applies only to paths with [set]",
+		"[{size: 'spec.parts[set].size', setName: '{resource}'}]":                "storage[0].setName: \"{resource}\" must have {item} once",
+		"[{size: 'spec.parts[set].size', setName: '{item}-{item}'}]":             "must have {item} once",
+		"[{size: 'spec.parts[set].size', setName: '{item}-{size}'}]":             "is not how a StatefulSet is named, such as {resource}-{item}",
+		"[{size: 'spec.parts[set].size', setName: 7}]":                           "storage[0].setName: must be text",
+		"[{class: spec.class}]":                                                  "storage[0].size",
+		"[{size: status.size}]":                                                  "storage[0].size",
+		"[{size: spec.size, class: class}]":                                      "storage[0].class",
+		"[{size: spec.size}, {size: spec.size}]":                                 "listed twice",
+		"[{sizes: spec.size}]":                                                   "storage[0].sizes",
+		"[{size: spec.size}], onDifference: grows":                               "",
+		"[{size: spec.size}], onDifference: explodes":                            "onDifference: \"explodes\" is unknown",
+		"[], onDifference: grows":                                                "applies only with storage",
+		"spec.size":                                                              "must be a list",
 	} {
 		_, err := Parse(row + text + "}")
 		if got := fmt.Sprint(err); (err == nil) != (want == "") || !strings.Contains(got, want) {

@@ -1,6 +1,7 @@
 package arch
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -146,6 +147,25 @@ func TestReadReasonsAreFound(t *testing.T) {
 		if n := readReasons(file); n != want {
 			t.Errorf("%s: %d reasons, not %d", body, n, want)
 		}
+	}
+}
+
+// TestOnlyBoundedParsesQuantities: resource.ParseQuantity takes minutes for some texts, and a call does not show who wrote the text.
+func TestOnlyBoundedParsesQuantities(t *testing.T) {
+	found := 0
+	for _, path := range kit.Files(t) {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		calls := bytes.Count(readFile(t, filepath.FromSlash(path)), []byte("resource.ParseQuantity("))
+		if within(path, "shared/bounded") {
+			found += calls
+		} else if calls > 0 {
+			t.Errorf("%s calls resource.ParseQuantity. Call bounded.Quantity instead", path)
+		}
+	}
+	if found == 0 {
+		t.Error("shared/bounded does not call resource.ParseQuantity, so this test looks for the wrong call")
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/test/demo/show"
 )
 
@@ -63,7 +64,7 @@ func run(ctx context.Context, o options, screen *show.Screen) int {
 // open parses the sizes, connects to the cluster and creates the folder for logs.
 func (s *scenario) open() (err error) {
 	for text, into := range map[string]*resource.Quantity{s.to: &s.outcome.to, s.from: new(resource.Quantity)} {
-		if *into, err = resource.ParseQuantity(text); err != nil {
+		if *into, err = bounded.Quantity(text); err != nil {
 			return fmt.Errorf("size %q: %w", text, err)
 		}
 	}

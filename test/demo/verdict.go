@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/bounded"
 	"drydock.dev/test/demo/show"
 )
 
@@ -70,7 +71,7 @@ func (p *problemList) add(wrong bool, format string, args ...any) {
 }
 
 func sameSize(text string, size resource.Quantity) bool {
-	is, err := resource.ParseQuantity(text)
+	is, err := bounded.Quantity(text)
 	return err == nil && is.Cmp(size) == 0
 }
 

@@ -6,8 +6,9 @@ import (
 	"regexp"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drydock.dev/shared/bounded"
 )
 
 // lacksClass matches a part of a request with an @ that no StorageClass follows.
@@ -21,7 +22,7 @@ func (t *tool) explainMistake(ctx context.Context, set, request string, err erro
 				found[2])
 		}
 		size, _, _ := strings.Cut(strings.TrimSuffix(part, "+"), "@")
-		if _, notASize := resource.ParseQuantity(size); notASize != nil {
+		if _, notASize := bounded.Quantity(size); notASize != nil {
 			continue
 		}
 		templates := t.templatesOf(ctx, set)

@@ -65,7 +65,7 @@ func (in Input) withOwner(stopped, held bool) Input {
 		UID: "uid-main", Stopped: stopped}
 	record := resources.MakeOwnerRecord(build.Set("web"), build.Sleep(api.Asleep), *doc)
 	record.Name = "owner-record"
-	in.Owners = []Owner{{Record: record, Operation: build.SleepID, Doc: doc, Resource: "databases.v1.example.com", Object: object}}
+	in.Owners = []Owner{{Record: record, Operation: build.SleepID, Set: "web", Doc: doc, Resource: "databases.v1.example.com", Object: object}}
 	return in
 }
 
