@@ -349,3 +349,49 @@ func TestDisagreementIsReportedOnce(t *testing.T) {
 		}
 	}
 }
+
+// TestRejectionOfUpdateIsReportedOnce: many webhooks answer with an id of the request. Such a rejection is the same news at every tick.
+func TestRejectionOfUpdateIsReportedOnce(t *testing.T) {
+	resize := build.Operation(api.Succeeded)
+	for i, answer := range []string{"denied, request 7f3a91", "denied, request 7f3a92", "shrinks are denied, request 7f3a93"} {
+		in := afterResize(pausedFor(t, rabbit(t, "64Mi")), build.Status(resize), moved("128Mi"), policy(api.OwnerUpdate))
+		in.Consent = api.ConsentToUpdate
+		in.Failures = plan.Failures{rejectedWrite(in.OwnerRecords[0].Resource, "main", errors.New(answer))}
+		p := Decide(in)
+		if news := i != 1; news != (p.Kind == plan.KindDo) {
+			t.Errorf("%s: %s", answer, p)
+		}
+		if stored := build.Stored(p); stored != nil {
+			resize = stored
+		}
+	}
+}
+
+// TestLostSettingsOfOwnerAreReported: a tool removes the annotation of the owner, but not the label that pauses it. Nobody else could know
+// that it must be removed.
+func TestLostSettingsOfOwnerAreReported(t *testing.T) {
+	for paused, want := range map[string]bool{"true": true, "": false} {
+		record := pausedFor(t, rabbit(t, "128Mi"))
+		record.Object = record.Object.DeepCopy()
+		record.Object.SetAnnotations(nil)
+		record.Object.SetLabels(map[string]string{"rabbitmq.com/pauseReconciliation": paused})
+		p := Decide(afterResize(record, resizeEnded(api.Succeeded, api.ResizeCompleted), moved("128Mi")))
+		if p.Reason != api.OwnerResumed || writesTo(p, record.Resource) || strings.Contains(p.String(), "is still held by a pause") != want {
+			t.Errorf("label %q: %s", paused, p)
+		}
+	}
+}
+
+// TestRecordOfAnotherSetEndsNoPause: who may create a ControllerRevision, but may change neither StatefulSets nor the owner, writes a
+// record of the running resize for a set that does not exist. With its own set, the record ends the pause.
+func TestRecordOfAnotherSetEndsNoPause(t *testing.T) {
+	for set, ends := range map[string]bool{"bait": false, "web": true} {
+		record := pausedFor(t, rabbit(t, "64Mi"))
+		record.Link.Set = api.SetRef{Name: set}
+		in := Input{Observed: build.World(), Namespace: build.Namespace, OwnerRecords: []OwnerRecord{record}}
+		in.Name = set
+		if p := Decide(in); writesTo(p, record.Resource) != ends {
+			t.Errorf("a record of set %s: %s", set, p)
+		}
+	}
+}

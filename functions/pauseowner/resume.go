@@ -98,12 +98,29 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 			return plan.Noop(api.OwnerStays), "" // the write that pauses the owner may still be on its way
 		}
 		actions = release
+		if text := in.lostSettings(record); text != "" {
+			actions = append(actions, in.warnOfPause(record.Link.Operation, text))
+		}
 	}
 	if report != nil && report.Head().OwnerProblem != "" {
 		actions = append(actions, operation.Store(in.Set, withOwnerProblem(report, "")).Actions()...)
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation), ""
+}
+
+// lostSettings says that the owner is still paused although its annotation, which has the former settings, is gone. Else it is empty.
+func (in Input) lostSettings(record OwnerRecord) string {
+	means := owners.ByPause
+	if record.Owner.Stopped {
+		means = owners.ByStop
+	}
+	if in.Set == nil || record.holder() != nil || !record.Row.Held(means, record.Object) {
+		return ""
+	}
+	return fmt.Sprintf("%s %s is still held by a %s, but its annotation %s, which has the former settings, is gone. If nobody else holds it, "+
+		"restore its settings by hand: the table in docs/owners.md names them", record.Owner.Kind, record.Owner.Name, means,
+		api.OwnerPausedAnnotation)
 }
 
 // maxProblem limits the text of a stuck pause in a record, in bytes. It quotes the API server and webhooks. The record of a sleep clips
@@ -155,7 +172,8 @@ func reportOf(operations operation.Records, record OwnerRecord) operation.Record
 func reportStuckPauses(in Input, report operation.Record, problems []string) plan.Plan {
 	slices.Sort(problems)
 	problem := text.Clip(strings.Join(slices.Compact(problems), ". "), maxProblem)
-	if problem == report.Head().OwnerProblem {
+	told := report.Head().OwnerProblem
+	if problem == told || len(in.Failures) > 0 && withoutFigures(problem) == withoutFigures(told) { // a quoted error may have an id
 		return plan.Noop(api.OwnerStays)
 	}
 	store := operation.Store(in.Set, withOwnerProblem(report, problem))

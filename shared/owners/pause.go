@@ -111,9 +111,9 @@ func HolderOf(object *unstructured.Unstructured, operation, set string) *api.Hol
 	return pause.Holder(operation, set)
 }
 
-// Release ends the hold for an operation on the set, by either means. The last operation restores the previous settings. A setting that a user or
-// another process has changed since keeps its value. The same patch lets the object say what the templates ask for, so that its operator
-// never sees the former size. It returns no actions if the object is not held for the operation.
+// Release ends the hold for an operation on the set, by either means. The last operation restores the previous settings. A setting that a
+// user or another process has changed since keeps its value. The same patch lets the object say what the templates ask for, so that its
+// operator never sees the former size. It returns no actions if the object is not held for the operation.
 func Release(resource plan.Resource, object *unstructured.Unstructured, operation, set string, agree ...Difference) (
 	[]plan.Action, error) {
 	pause, err := loadPause(object)
