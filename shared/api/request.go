@@ -16,8 +16,8 @@ const AutoRequest = "auto"
 // sizes of its templates. An operator that created the set again took these sizes from its custom resource.
 //
 // No operator can change the templates of this set any more. So they are a request only once: until an operation on this set has succeeded,
-// or has begun for another request. Then the claims have the sizes that a user, a rollback or a growth by usage gave them last. The set that
-// the operator creates next has no record of its own, so its templates are a request again.
+// or the latest operation is for another request. Then the claims have the sizes that a user, a rollback or a growth by usage gave them
+// last. The set that the operator creates next has no record of its own, so its templates are a request again.
 func RequestOf(set *appsv1.StatefulSet) (text string, requested bool) {
 	if text, requested = set.Annotations[ResizeAnnotation]; requested {
 		return text, true

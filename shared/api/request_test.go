@@ -226,7 +226,8 @@ func TestRequestOf(t *testing.T) {
 		"a growth has failed after a resize": {byTemplates, ended(Failed, "", growth), "none"},
 		"another set has a record":           {byTemplates, ended(Succeeded, own, ofFormerSet), own},
 		"a record without the templates":     {map[string]string{controlled: ""}, ended(Failed, own), "none"},
-		"a request and a record":             {map[string]string{says: "owner", controlled: "", asks: "data=2Gi"}, ended(Succeeded, own), "data=2Gi"},
+		"a request and a record": {map[string]string{says: "owner", controlled: "", asks: "data=2Gi"}, ended(Succeeded, own),
+			"data=2Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &appsv1.StatefulSet{}
