@@ -36,6 +36,12 @@ func TestRequests(t *testing.T) {
 	partly := build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-1"), build.Members(api.MemberKept, "data-web-0"),
 		build.ReplacesSet, func(r *api.Resize) { r.FailedAt = api.Moving })
 	moved := bound(build.Claim("data-web-1", "128Mi", build.BoundTo("pv-new-data-web-1")))
+	rolledBack := build.Operation(api.Succeeded, func(r *api.Resize) {
+		r.Kind, r.RollsBack, r.Request = api.KindRollback, "0123456789ac", "data=256Mi"
+	})
+	ofFormerSet := rolledBack.Clone()
+	ofFormerSet.Set.UID = "uid-former"
+	twoSizes := append(append(claims("data-web-0"), bound(build.Claim("data-web-1", "128Mi"))...), pods()...)
 	check(t,
 		row{"claims are copied: pause-owner is next", given(set(), bothMembers())},
 		row{"members are moved one after the other", given(set(strategy), bothMembers())},
@@ -73,6 +79,22 @@ func TestRequests(t *testing.T) {
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Resize("data=64Mi")), bothMembers())},
 		row{"the request by templates failed before: it needs a retry", given(ofOperator("128Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed)), bothMembers())},
+		row{"the request by templates failed before, and a retry is requested", given(ofOperator("128Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed), retry), bothMembers())},
+		row{"a rollback has restored claims of two sizes: the template of the larger one is no request",
+			given(ofOperator("128Mi", "fixed", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(rolledBack)),
+				twoSizes)},
+		row{"a rollback has restored claims of two sizes, and a retry is requested", given(ofOperator("128Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(rolledBack), retry), twoSizes)},
+		row{"an operator has created the set again after a rollback: the templates are a request again", given(ofOperator("128Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(ofFormerSet)), twoSizes)},
+		row{"the claims have grown by usage, and the template has not: it is no request", given(ofOperator("64Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner),
+			build.Status(build.Operation(api.Succeeded, build.Growth("data=100Mi"), func(r *api.Resize) { r.Request = "data=64Mi" }))),
+			claims("data-web-0"), larger, pods())},
+		row{"the request on the set was withdrawn after it had failed: the templates are no request any more", given(ofOperator("128Mi", "fixed",
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner),
+			build.Status(build.Operation(api.Failed, func(r *api.Resize) { r.Request = "data=1Gi" }))), bothMembers())},
 		row{"a request by templates succeeded, and a user has enlarged a claim since", given(ofOperator("64Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner),
 			build.Status(build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "data=64Mi" }))), claims("data-web-0"), larger, pods())},

@@ -125,6 +125,13 @@ func TestGrowthThatWouldStopMembersIsBlocked(t *testing.T) {
 			build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))}, withFree("data-web-1", 1))},
 		row{"an operator controls the set, and Drydock may change its resource", webWith(rule, []build.Option{build.ControlledBy("Database",
 			"db"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate))}, withFree("data-web-1", 1))},
+		row{"the volumes follow the resource of an operator", webWith(rule, ofResource(""), withFree("data-web-1", 1))},
+		row{"the volumes follow the resource of an operator, and the owner policy is ignore",
+			webWith(rule, ofResource(api.OwnerIgnore), withFree("data-web-1", 1))},
+		row{"the volumes follow the resource of an operator, and the namespace lets Drydock pause it",
+			webWith(rule, ofResource(api.OwnerUpdate), withFree("data-web-1", 1), withConsent(api.ConsentToPause))},
+		row{"the volumes follow the resource of an operator, and Drydock may change the resource",
+			webWith(rule, ofResource(api.OwnerUpdate), withFree("data-web-1", 1), withConsent(api.ConsentToUpdate))},
 	)
 }
 

@@ -3,6 +3,7 @@ package growvolumes
 import (
 	storagev1 "k8s.io/api/storage/v1"
 
+	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
 	"drydock.dev/shared/world"
 )
@@ -16,6 +17,9 @@ type Input struct {
 	Rules   grow.Rules
 	// RulesError is why the rules cannot be read; empty if they can.
 	RulesError string
+	// Consent is what the namespace lets Drydock change in the custom resource that controls the set. It is read only if a volume is nearly
+	// full, and the claims follow that resource.
+	Consent api.OwnerConsent
 	// Usage is the measured usage, by claim.
 	Usage map[string]grow.Usage
 	// Classes are the StorageClasses of the claims, by name. They are read only if a volume is nearly full. A class that does not exist is

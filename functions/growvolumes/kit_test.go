@@ -46,6 +46,9 @@ func inputLines(in Input) []string {
 		lines = append(lines, line)
 	}
 	slices.Sort(lines)
+	if in.Consent != "" {
+		lines = append(lines, "consent of the namespace: "+string(in.Consent))
+	}
 	if in.RulesError != "" {
 		lines = append(lines, "rules: "+in.RulesError)
 	}
@@ -83,6 +86,17 @@ func webWith(rule string, options []build.Option, change ...func(*Input)) Input 
 	in.Rules = rules
 	in.Enabled = grow.IsEnabled(set, false)
 	return in
+}
+
+// ofResource makes the volumes follow the custom resource of an operator. The set has the policy for it.
+func ofResource(policy api.OwnerPolicy) []build.Option {
+	return []build.Option{build.ControlledBy("Database", "db"), build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner),
+		build.Annotation(api.OwnerPolicyAnnotation, string(policy))}
+}
+
+// withConsent has the namespace let Drydock change custom resources.
+func withConsent(consent api.OwnerConsent) func(*Input) {
+	return func(in *Input) { in.Consent = consent }
 }
 
 // withClaim adds or replaces a claim with a volume of the size.

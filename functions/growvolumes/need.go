@@ -11,6 +11,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/grow"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -214,13 +215,36 @@ func (in Input) withoutObstacle(needs []need) (possible []need, warnings []api.G
 	return possible, warnings
 }
 
+// ownerObstacle returns why the custom resource that controls the set forbids a growth; "" if it does not. If the claims follow that
+// resource, Drydock must be able to write the size there: the next set of the operator would shrink the claims again, by copy.
+func (in Input) ownerObstacle() string {
+	owner, policy := statefulset.Controller(in.Set), api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])
+	if owner == nil {
+		return ""
+	}
+	follows := api.FollowsOwner(in.Set)
+	switch {
+	case policy == api.OwnerUpdate && follows && !in.Consent.AllowsUpdate():
+		return fmt.Sprintf("with %s=%s, the volumes follow the size in %s %s, and the namespace does not let Drydock change it. Raise the size "+
+			"there, or allow it with %s", api.TemplatesAnnotation, api.TemplatesOwner, owner.Kind, owner.Name,
+			owners.UpdateConsentCommand(in.Set.Namespace))
+	case policy == api.OwnerUpdate:
+		return ""
+	case follows:
+		return fmt.Sprintf("with %s=%s, the volumes follow the size in %s %s. Raise the size there, or let Drydock do it with the annotation "+
+			"%s=%s", api.TemplatesAnnotation, api.TemplatesOwner, owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)
+	case policy == api.OwnerIgnore:
+		return ""
+	}
+	return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes. Raise the size there, or let Drydock do it with the "+
+		"annotation %s=%s", owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)
+}
+
 // obstacle returns why the template's claims cannot grow without stopping a member; "" if they can. A resize changes every claim of the
 // template with a volume, including claims that no member uses at present.
 func (in Input) obstacle(n need) string {
-	policy := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])
-	if owner := statefulset.Controller(in.Set); owner != nil && policy != api.OwnerIgnore && policy != api.OwnerUpdate {
-		return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes. Raise the size there, or let Drydock do it with the "+
-			"annotation %s=%s", owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)
+	if why := in.ownerObstacle(); why != "" {
+		return why
 	}
 	switch method := api.Method(in.Set.Annotations[api.ResizeMethodAnnotation]); method {
 	case "", api.MethodAuto, api.MethodExpand:

@@ -43,10 +43,15 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measu
 		*measured = &measurement{f.measure(ctx, in)}
 	}
 	in.Usage = (*measured).usage
-	if needs, _ := in.findNeeds(); len(needs) > 0 {
-		return in, f.observeClasses(ctx, &in)
+	if needs, _ := in.findNeeds(); len(needs) == 0 {
+		return in, nil
 	}
-	return in, nil
+	if api.FollowsOwner(set) {
+		if in.Consent, err = f.client.OwnerConsent(ctx, set.Namespace); err != nil {
+			return in, err
+		}
+	}
+	return in, f.observeClasses(ctx, &in)
 }
 
 // observeRules reads the rules of the set. A set without its own rules has the default rules of its namespace.

@@ -19,9 +19,11 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
@@ -316,6 +318,36 @@ func TestOneReportWithoutInodes(t *testing.T) {
 		in.Usage = f.measure(t.Context(), in)
 		if u := in.Usage["data-web-0"]; u.Capacity == 0 || u.Inodes != 65536 || u.InodesFree != 60000 {
 			t.Errorf("%s: %+v", name, u)
+		}
+	}
+}
+
+// TestConsentIsReadOnlyForFollowers: the function reads what the namespace allows only if the volumes follow a custom resource.
+func TestConsentIsReadOnlyForFollowers(t *testing.T) {
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    api.OwnerConsent
+	}{
+		"the volumes follow the resource": {ofResource(api.OwnerUpdate), api.ConsentToUpdate},
+		"the volumes do not follow it": {[]build.Option{build.ControlledBy("Database", "db"),
+			build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate))}, ""},
+	} {
+		in := webWith(rule, row.options, withFree("data-web-1", 1))
+		namespace := &corev1.Namespace{}
+		namespace.Name, namespace.Labels = build.Namespace, map[string]string{api.PauseOwnersLabel: string(api.ConsentToUpdate)}
+		lists := build.EmptyLists()
+		lists["statefulsets"], lists["namespaces"] = []metav1.Object{in.Set}, []metav1.Object{namespace}
+		for _, c := range in.Claims {
+			lists["persistentvolumeclaims"] = append(lists["persistentvolumeclaims"], c)
+		}
+		for claim, u := range in.Usage {
+			u.MeasuredAt = time.Now()
+			in.Usage[claim] = u
+		}
+		f, measured := New(kube.NewClient(lists.Serve(t)), api.Settings{}, slog.New(slog.DiscardHandler)), &measurement{in.Usage}
+		observed, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}, &measured)
+		if err != nil || observed.Consent != row.want {
+			t.Errorf("%s: the consent is %q (%v), want %q", name, observed.Consent, err, row.want)
 		}
 	}
 }

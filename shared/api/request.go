@@ -14,20 +14,38 @@ const AutoRequest = "auto"
 
 // RequestOf returns the request of the set, and whether there is one: its resize annotation or, with the annotation templates=owner, the
 // sizes of its templates. An operator that created the set again took these sizes from its custom resource.
+//
+// No operator can change the templates of this set any more. So they are a request only once: until an operation on this set has succeeded,
+// or the latest operation is for another request. Then the claims have the sizes that a user, a rollback or a growth by usage gave them
+// last. The set that the operator creates next has no record of its own, so its templates are a request again.
 func RequestOf(set *appsv1.StatefulSet) (text string, requested bool) {
 	if text, requested = set.Annotations[ResizeAnnotation]; requested {
 		return text, true
 	}
-	if set.Annotations[TemplatesAnnotation] != TemplatesOwner || metav1.GetControllerOf(set) == nil {
+	if text = templateSizes(set); !FollowsOwner(set) || text == "" {
 		return "", false
 	}
+	record, err := LoadResize(set)
+	if err != nil || record != nil && (record.Request != text || record.Phase == Succeeded) {
+		return "", false
+	}
+	return text, true
+}
+
+// FollowsOwner reports whether the claims of the set follow the sizes in the custom resource that controls it.
+func FollowsOwner(set *appsv1.StatefulSet) bool {
+	return set.Annotations[TemplatesAnnotation] == TemplatesOwner && metav1.GetControllerOf(set) != nil
+}
+
+// templateSizes returns the sizes of the set's templates as a request; "" if there are none.
+func templateSizes(set *appsv1.StatefulSet) string {
 	var sizes []string
 	for _, t := range set.Spec.VolumeClaimTemplates {
 		if size := t.Spec.Resources.Requests.Storage(); !size.IsZero() {
 			sizes = append(sizes, t.Name+"="+size.String())
 		}
 	}
-	return strings.Join(sizes, ","), len(sizes) > 0
+	return strings.Join(sizes, ",")
 }
 
 // Request is a parsed request.

@@ -183,24 +183,58 @@ func manyFields(n int) string {
 	return strings.Join(parts, ",")
 }
 
-// TestRequestOf: the sizes of templates are a request only if the annotation says so, and an operator controls the set.
+// TestRequestOf: the sizes of templates are a request only if the annotation says so, and an operator controls the set. They are no request
+// any more once an operation has ended on the set.
 func TestRequestOf(t *testing.T) {
-	const asks, says, controlled = ResizeAnnotation, TemplatesAnnotation, "controlled"
+	const asks, says, controlled, own = ResizeAnnotation, TemplatesAnnotation, "controlled", "data=1Gi,logs=512Mi"
+	byTemplates := map[string]string{says: "owner", controlled: ""}
+	ended := func(phase Phase, request string, changes ...func(*Resize)) *Resize {
+		record := &Resize{Header: Header{Version: RecordVersion, Operation: OperationID("uid-web", request, 1), Kind: KindResize, Phase: phase,
+			Request: request, Attempt: 1, Set: SetRef{Name: "web", UID: "uid-web"}}}
+		for _, change := range changes {
+			change(record)
+		}
+		return record
+	}
+	rollback := func(r *Resize) { r.Kind, r.RollsBack = KindRollback, "0123456789ab" }
+	growth := func(r *Resize) { r.GrowTo = "data=2Gi" }
+	ofFormerSet := func(r *Resize) { r.Set.UID = "uid-former" }
 	for name, row := range map[string]struct {
-		set  map[string]string
-		want string
+		set    map[string]string
+		record *Resize
+		want   string
 	}{
-		"nothing":                           {map[string]string{controlled: ""}, "none"},
-		"a request":                         {map[string]string{asks: "data=2Gi"}, "data=2Gi"},
-		"an empty request":                  {map[string]string{asks: ""}, ""},
-		"the templates of an operator":      {map[string]string{says: "owner", controlled: ""}, "data=1Gi,logs=512Mi"},
-		"the templates, and a request":      {map[string]string{says: "owner", controlled: "", asks: "data=2Gi"}, "data=2Gi"},
-		"the templates without an operator": {map[string]string{says: "owner"}, "none"},
-		"what an apply may request":         {map[string]string{says: "any", controlled: ""}, "none"},
+		"nothing":                            {map[string]string{controlled: ""}, nil, "none"},
+		"a request":                          {map[string]string{asks: "data=2Gi"}, nil, "data=2Gi"},
+		"an empty request":                   {map[string]string{asks: ""}, nil, ""},
+		"the templates of an operator":       {map[string]string{says: "owner", controlled: ""}, nil, "data=1Gi,logs=512Mi"},
+		"the templates, and a request":       {map[string]string{says: "owner", controlled: "", asks: "data=2Gi"}, nil, "data=2Gi"},
+		"the templates without an operator":  {map[string]string{says: "owner"}, nil, "none"},
+		"what an apply may request":          {map[string]string{says: "any", controlled: ""}, nil, "none"},
+		"a resize by the templates runs":     {byTemplates, ended(Moving, own), own},
+		"it was refused":                     {byTemplates, ended(Refused, own), own},
+		"it has failed":                      {byTemplates, ended(Failed, own), own},
+		"it has succeeded":                   {byTemplates, ended(Succeeded, own), "none"},
+		"a request on the set runs":          {byTemplates, ended(Moving, "data=2Gi"), "none"},
+		"a request on the set was refused":   {byTemplates, ended(Refused, "data=2Gi"), "none"},
+		"a request on the set has failed":    {byTemplates, ended(Failed, "data=2Gi"), "none"},
+		"a request on the set has succeeded": {byTemplates, ended(Succeeded, "data=2Gi"), "none"},
+		"a rollback has succeeded":           {byTemplates, ended(Succeeded, own, rollback), "none"},
+		"a rollback has failed":              {byTemplates, ended(Failed, own, rollback), own},
+		"a growth was refused":               {byTemplates, ended(Refused, own, growth), own},
+		"a growth has succeeded":             {byTemplates, ended(Succeeded, own, growth), "none"},
+		"a growth has failed after a resize": {byTemplates, ended(Failed, "", growth), "none"},
+		"another set has a record":           {byTemplates, ended(Succeeded, own, ofFormerSet), own},
+		"a record without the templates":     {map[string]string{controlled: ""}, ended(Failed, own), "none"},
+		"a request and a record": {map[string]string{says: "owner", controlled: "", asks: "data=2Gi"}, ended(Succeeded, own),
+			"data=2Gi"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			set := &appsv1.StatefulSet{}
-			set.Annotations = row.set
+			set.Name, set.UID, set.Annotations = "web", "uid-web", maps.Clone(row.set)
+			if row.record != nil {
+				set.Annotations[StatusAnnotation] = row.record.Encode()
+			}
 			if _, ok := row.set[controlled]; ok {
 				set.OwnerReferences = []metav1.OwnerReference{{Kind: "Database", Name: "main", Controller: new(true)}}
 			}
