@@ -3,7 +3,7 @@
 //
 //	in    object.changed, which the sweep of sift sends for sets with rules for growth
 //	get   the StatefulSet, its claims, the ConfigMap drydock-grow; the usage of the volumes from Prometheus or from the kubelets of
-//	      the members' nodes; StorageClasses if a volume is nearly full, and the namespace if the volumes follow a custom resource
+//	      the members' nodes; StorageClasses if a volume is nearly full, and the namespace if Drydock is to change a custom resource
 //	do    patch StatefulSet: the annotations drydock.dev/grow-to and drydock.dev/growth; create a token of the account volume-stats
 //	out   nothing: detect-resize observes the floors
 //	never writes the user's request, never lets volumes grow that would stop a member, and never uses figures that are missing,

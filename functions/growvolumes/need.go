@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"drydock.dev/shared/api"
@@ -215,26 +216,22 @@ func (in Input) withoutObstacle(needs []need) (possible []need, warnings []api.G
 	return possible, warnings
 }
 
-// ownerObstacle returns why the custom resource that controls the set forbids a growth; "" if it does not. If the claims follow that
-// resource, Drydock must be able to write the size there: the next set of the operator would shrink the claims again, by copy.
+// updatesOwner reports whether Drydock is to write the size of the volumes into the custom resource that controls the set.
+func updatesOwner(set *appsv1.StatefulSet) bool {
+	return statefulset.Controller(set) != nil && api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerUpdate
+}
+
+// ownerObstacle returns why the custom resource that controls the set forbids a growth; "" if it does not. Drydock must be able to write the
+// new size there. Else the operator would undo the growth a day later, or the next set of the operator would shrink the claims again.
 func (in Input) ownerObstacle() string {
-	owner, policy := statefulset.Controller(in.Set), api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation])
-	if owner == nil {
-		return ""
-	}
-	follows := api.FollowsOwner(in.Set)
+	owner := statefulset.Controller(in.Set)
+	ignored := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore
 	switch {
-	case policy == api.OwnerUpdate && follows && !in.Consent.AllowsUpdate():
-		return fmt.Sprintf("with %s=%s, the volumes follow the size in %s %s, and the namespace does not let Drydock change it. Raise the size "+
-			"there, or allow it with %s", api.TemplatesAnnotation, api.TemplatesOwner, owner.Kind, owner.Name,
-			owners.UpdateConsentCommand(in.Set.Namespace))
-	case policy == api.OwnerUpdate:
+	case owner == nil, ignored && !api.FollowsOwner(in.Set), updatesOwner(in.Set) && in.Consent.AllowsUpdate():
 		return ""
-	case follows:
-		return fmt.Sprintf("with %s=%s, the volumes follow the size in %s %s. Raise the size there, or let Drydock do it with the annotation "+
-			"%s=%s", api.TemplatesAnnotation, api.TemplatesOwner, owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)
-	case policy == api.OwnerIgnore:
-		return ""
+	case updatesOwner(in.Set):
+		return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes, and the namespace does not let Drydock change it. Raise "+
+			"the size there, or allow it with %s", owner.Kind, owner.Name, owners.UpdateConsentCommand(in.Set.Namespace))
 	}
 	return fmt.Sprintf("%s %s controls the StatefulSet and the size of its volumes. Raise the size there, or let Drydock do it with the "+
 		"annotation %s=%s", owner.Kind, owner.Name, api.OwnerPolicyAnnotation, api.OwnerUpdate)

@@ -46,7 +46,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref, measured **measu
 	if needs, _ := in.findNeeds(); len(needs) == 0 {
 		return in, nil
 	}
-	if api.FollowsOwner(set) {
+	if updatesOwner(set) {
 		if in.Consent, err = f.client.OwnerConsent(ctx, set.Namespace); err != nil {
 			return in, err
 		}

@@ -322,15 +322,15 @@ func TestOneReportWithoutInodes(t *testing.T) {
 	}
 }
 
-// TestConsentIsReadOnlyForFollowers: the function reads what the namespace allows only if the volumes follow a custom resource.
-func TestConsentIsReadOnlyForFollowers(t *testing.T) {
+// TestConsentIsReadOnlyForUpdates: the function reads what the namespace allows only if Drydock is to change a custom resource.
+func TestConsentIsReadOnlyForUpdates(t *testing.T) {
 	for name, row := range map[string]struct {
 		options []build.Option
 		want    api.OwnerConsent
 	}{
-		"the volumes follow the resource": {ofResource(api.OwnerUpdate), api.ConsentToUpdate},
-		"the volumes do not follow it": {[]build.Option{build.ControlledBy("Database", "db"),
-			build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate))}, ""},
+		"Drydock is to change the resource": {ofResource(api.OwnerUpdate), api.ConsentToUpdate},
+		"Drydock ignores it":                {ofResource(api.OwnerIgnore), ""},
+		"there is none":                     {[]build.Option{build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerUpdate))}, ""},
 	} {
 		in := webWith(rule, row.options, withFree("data-web-1", 1))
 		namespace := &corev1.Namespace{}
