@@ -221,8 +221,8 @@ func updatesOwner(set *appsv1.StatefulSet) bool {
 	return statefulset.Controller(set) != nil && api.OwnerPolicy(set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerUpdate
 }
 
-// ownerObstacle returns why the custom resource that controls the set forbids a growth; "" if it does not. Drydock must be able to write the
-// new size there. Else the operator would undo the growth a day later, or the next set of the operator would shrink the claims again.
+// ownerObstacle returns why the custom resource that controls the set forbids a growth; "" if it does not. Drydock must be able to write
+// the new size there. Else the operator would undo the growth a day later, or its next set would shrink the claims again.
 func (in Input) ownerObstacle() string {
 	owner := statefulset.Controller(in.Set)
 	ignored := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore
