@@ -24,9 +24,9 @@ func disagreeingWorld(t *testing.T) (*kit.World, *kit.Drive, owners.Row) {
 	w.GrantPause(row.Operator)
 	w.DefineKind(row, "MariaDB")
 	owner := w.CreateCustom(row, "MariaDB", "main", map[string]any{"suspend": false, "storage": map[string]any{"size": "64Mi"}}, nil)
-	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
+	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "storage"))
 	w.SetController("web", owner)
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "storage=128Mi"})
 	drive := w.Drive(nil)
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	return w, drive, row
@@ -96,7 +96,7 @@ func expectPauseLasts(t *testing.T, w *kit.World, drive *kit.Drive, row owners.R
 func TestSecondRequestKeepsOwnerPaused(t *testing.T) {
 	t.Parallel()
 	w, drive, row := disagreeingWorld(t)
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=256Mi@nvme"})
+	w.Annotate("web", map[string]string{api.ResizeAnnotation: "storage=256Mi@nvme"})
 	w.Eventually("the request is refused", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()
@@ -145,18 +145,18 @@ func TestSetsOfOneOwnerShareItsSize(t *testing.T) {
 	t.Parallel()
 	w, drive, row := disagreeingWorld(t)
 	w.LabelNamespace(api.PauseOwnersLabel, string(api.ConsentToUpdate))
-	w.CreateSet(kit.WorldSet("db", 1, "64Mi", "data"))
+	w.CreateSet(kit.WorldSet("db", 1, "64Mi", "storage"))
 	w.SetController("db", w.Custom(row, "MariaDB", "main"))
 	w.Annotate("web", map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerUpdate)})
 	expectPauseLasts(t, w, drive, row)
-	const remedy = "sts/db data=128Mi"
+	const remedy = "sts/db storage=128Mi"
 	if problem := w.Status("web").OwnerProblem; !strings.Contains(problem, remedy) {
 		t.Errorf("the record says %q", problem)
 	}
 	if said, err := command(t, w, "resize", "sts/web", "--update-owner", "--yes"); err == nil || !strings.Contains(err.Error(), remedy) {
 		t.Errorf("the command ends with %v\n%s", err, said)
 	}
-	w.Annotate("db", map[string]string{api.ResizeAnnotation: "data=128Mi"})
+	w.Annotate("db", map[string]string{api.ResizeAnnotation: "storage=128Mi"})
 	expectPhase(t, w.Finish(drive, "db"), api.Succeeded)
 	expectResumed(t, w, drive, row, "MariaDB", resumedContentWith(w, row, "128Mi"))
 }
