@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
@@ -60,6 +61,16 @@ func (r OwnerRecord) agreed(t *testing.T, size string) OwnerRecord {
 func (r OwnerRecord) disagreeing(ago time.Duration) OwnerRecord {
 	r.Revision = r.Revision.DeepCopy()
 	r.Revision.Annotations[api.DisagreesSinceAnnotation] = build.Now.Add(-ago).Format(time.RFC3339)
+	return r
+}
+
+// stored lets an API server have the record.
+func (r OwnerRecord) stored() OwnerRecord {
+	r.Owner.Resource = "rabbitmqclusters"
+	r.Revision.Data.Raw = r.Owner.Encode()
+	r.Revision.Annotations[api.OperationAnnotation] = r.Link.Encode()
+	r.Revision.Labels[api.OperationLabel] = r.Link.Operation
+	r.Revision.Name = api.OwnerRecordName(r.Link.Operation, r.Owner.UID)
 	return r
 }
 
@@ -253,13 +264,7 @@ func TestWhatDecidesAboutUpdateIsRead(t *testing.T) {
 	namespace := &corev1.Namespace{}
 	namespace.Name, namespace.Labels = build.Namespace, map[string]string{api.PauseOwnersLabel: string(api.ConsentToUpdate)}
 	read := func(controls bool, options ...build.Option) (OwnerRecord, api.OwnerConsent) {
-		record := pausedFor(t, o)
-		record.Owner.Resource = "rabbitmqclusters"
-		record.Revision.Data.Raw = record.Owner.Encode()
-		link := *record.Link
-		record.Revision.Annotations[api.OperationAnnotation] = link.Encode()
-		record.Revision.Labels[api.OperationLabel] = link.Operation
-		record.Revision.Name = api.OwnerRecordName(link.Operation, record.Owner.UID)
+		record := pausedFor(t, o).stored()
 		if controls {
 			options = append(options, byMain)
 		}
@@ -393,5 +398,46 @@ func TestRecordOfAnotherSetEndsNoPause(t *testing.T) {
 		if p := Decide(in); writesTo(p, record.Resource) != ends {
 			t.Errorf("a record of set %s: %s", set, p)
 		}
+	}
+}
+
+// TestWaitEndsWhileNextResizeWaits: the next resize may wait for its turn for long. Meanwhile a user or the limit of a day ends the pause
+// for the earlier one, and nothing else does.
+func TestWaitEndsWhileNextResizeWaits(t *testing.T) {
+	planned := build.Operation(api.Planned, build.Due(time.Minute), build.Members(api.MemberPending, "data-web-0"), build.DerivedID)
+	own := turn(planned.Operation, build.Namespace, "web", 1, false)
+	own.UID = "uid-web"
+	full := turnsOf(t, turn("1", "a", "x", 1, true), turn("2", "b", "y", 1, true), own)
+	for name, row := range map[string]struct {
+		policy api.OwnerPolicy
+		since  time.Duration
+		ends   bool
+	}{
+		"the pause lasts":        {api.OwnerPause, time.Hour, false},
+		"a user ends it":         {api.OwnerIgnore, time.Hour, true},
+		"its time is over":       {api.OwnerPause, 25 * time.Hour, true},
+		"both, at the same time": {api.OwnerIgnore, 25 * time.Hour, true},
+	} {
+		next, ended := planned, false
+		for range 5 {
+			record := pausedFor(t, rabbit(t, "64Mi")).disagreeing(row.since)
+			in := afterResize(record, build.Status(next), moved("128Mi"), policy(row.policy))
+			in.Settings, in.Turns = build.Settings(), full
+			p := Decide(in)
+			ended = ended || writesTo(p, record.Resource)
+			if stored := build.Stored(p); stored != nil {
+				next = stored
+			}
+		}
+		if ended != row.ends {
+			t.Errorf("%s: it has ended: %v", name, ended)
+		}
+	}
+	soon := build.Operation(api.Planned, build.DerivedID, func(r *api.Resize) { r.Deadline = operation.Moment(time.Now().Add(time.Hour)) })
+	record := pausedFor(t, rabbit(t, "64Mi")).stored()
+	in := observeSet(t, build.Lists{"statefulsets": objectList{build.Set("web", build.Status(soon), policy(api.OwnerIgnore))},
+		"rabbitmqclusters": objectList{record.Object}, "controllerrevisions": objectList{record.Revision}})
+	if len(in.OwnerRecords) != 1 || in.OwnerRecords[0].Object == nil {
+		t.Errorf("the owner of the earlier pause is not read: %+v", in.OwnerRecords)
 	}
 }

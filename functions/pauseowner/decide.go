@@ -19,7 +19,7 @@ func Decide(in Input) plan.Plan {
 	}
 	if planned := in.plannedOperation(operations); planned != nil {
 		p := decidePlanned(in, planned)
-		if p.Kind == plan.KindWait && !isSleep(planned) && needsOwners(in, planned) { // a resize may wait for its turn for long
+		if p.Kind == plan.KindWait && !isSleep(planned) { // a resize may wait for its turn for long
 			if resumed := resumeAll(in, operations); resumed.Kind == plan.KindDo {
 				return resumed
 			}

@@ -206,7 +206,7 @@ func TestOwnerIsResumedAfterResize(t *testing.T) {
 // Invariants: I8.
 func TestOwnersAreReadOnlyBeforeDeadline(t *testing.T) {
 	planned, late := build.Operation(api.Planned, build.Due(time.Minute)), build.Operation(api.Planned, build.Due(-time.Second))
-	ownedBy, ignore := build.ControlledBy(kind, "main"), build.Annotation(api.OwnerPolicyAnnotation, string(api.OwnerIgnore))
+	ownedBy := build.ControlledBy(kind, "main")
 	for name, row := range map[string]struct {
 		status  operation.Record
 		options []build.Option
@@ -215,13 +215,9 @@ func TestOwnersAreReadOnlyBeforeDeadline(t *testing.T) {
 		"planned": {planned, []build.Option{ownedBy}, true},
 		"overdue": {late, []build.Option{ownedBy}, false},
 		"aborted": {planned, []build.Option{ownedBy, build.Annotation(api.AbortAnnotation, "")}, false},
-		"ignored": {planned, []build.Option{ownedBy, ignore}, false},
-		"it has no owner, but an autoscaler may exist": {planned, nil, true},
-		"under way":             {build.Operation(api.Moving), []build.Option{ownedBy}, false},
-		"there is no operation": {nil, []build.Option{ownedBy}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := needsOwners(Input{Observed: build.World(build.Set("web", row.options...))}, row.status); got != row.want {
+			if got := !endsNow(Input{Observed: build.World(build.Set("web", row.options...))}, row.status); got != row.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -47,7 +47,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 		}
 	}
 	planned := in.plannedOperation(records)
-	if planned != nil && !needsOwners(in, planned) {
+	if planned != nil && endsNow(in, planned) {
 		if in.Turns == nil && operation.Aborted(in.Set) {
 			return in, nil // Decide ends it, whatever the records say
 		}
@@ -61,7 +61,7 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err := f.observeDisagreements(ctx, &in); err != nil {
 		return in, err
 	}
-	if planned != nil {
+	if planned != nil && ownersApply(set) {
 		return in, f.observeOwners(ctx, &in, planned)
 	}
 	if refused := in.refusedSleep(records); refused != nil && ownersApply(set) {

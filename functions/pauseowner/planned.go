@@ -53,11 +53,10 @@ func operatorStops(record operation.Record) bool {
 	return ok && sleep.OwnerStops
 }
 
-// needsOwners reports whether the operation waits for owners. An aborted or overdue operation does not, so that it ends, or gets its
-// time once more, even if an owner cannot be read.
-func needsOwners(in Input, planned operation.Record) bool {
-	return planned != nil && planned.Head().Phase == api.Planned && !operation.Aborted(in.Set) && !operation.Overdue(planned, in.Now) &&
-		ownersApply(in.Set)
+// endsNow reports whether the planned operation is aborted or overdue. Its owners are not read, so that it ends, or gets its time once
+// more, even if an owner cannot be read.
+func endsNow(in Input, planned operation.Record) bool {
+	return operation.Aborted(in.Set) || operation.Overdue(planned, in.Now)
 }
 
 // ownersApply reports whether the owners of the set are paused before an operation. The annotation owner-policy can switch that off.
