@@ -17,7 +17,7 @@ type Input struct {
 	Rules   grow.Rules
 	// RulesError is why the rules cannot be read; empty if they can.
 	RulesError string
-	// Consent is what the namespace lets Drydock change in the custom resource that controls the set. It is read only if a volume is nearly
+	// Consent is the consent of the namespace to a change of the custom resource that controls the set. It is read only if a volume is nearly
 	// full, and Drydock is to change that resource.
 	Consent api.OwnerConsent
 	// Usage is the measured usage, by claim.

@@ -19,9 +19,8 @@ import (
 // failed pod, so it cannot be for ever.
 const agreementTimeout = 24 * time.Hour
 
-// awaitAgreement keeps the owner paused while it disagrees with what a resize has changed in the set: its operator would create the set
-// again, undo the resize, or do nothing any more. The problem says so. It does not matter how the resize has ended, nor what happened to
-// its record since. By the annotation owner-policy, users end the pause, or let Drydock change the owner: the changes are then written
+// awaitAgreement keeps the owner paused while it disagrees with the changes of a resize: its operator would create the set again, undo
+// the resize, or do nothing any more. The problem says so. The end of the resize and later records of the set do not matter. By the annotation owner-policy, users end the pause, or let Drydock change the owner: the changes are then written
 // together with the end of the pause.
 func (in Input) awaitAgreement(operations operation.Records, record OwnerRecord) (changes []owners.Difference, problem string) {
 	differences := in.disagreements(record)
@@ -39,8 +38,7 @@ func (in Input) awaitAgreement(operations operation.Records, record OwnerRecord)
 	return nil, in.disagreement(record, differences, conflicts, why)
 }
 
-// disagreements returns the fields of a paused owner that disagree with what a resize has changed in the set since the operator last
-// worked.
+// disagreements returns the fields of a paused owner that disagree with the set since a resize has changed it.
 func (in Input) disagreements(record OwnerRecord) []owners.Difference {
 	if in.Set == nil || in.Set.DeletionTimestamp != nil || !statefulset.Managed(in.Set) || !ownersApply(in.Set) ||
 		record.Err != nil || record.Object == nil || record.Object.GetDeletionTimestamp() != nil || record.holder() == nil {
@@ -54,14 +52,14 @@ func (r OwnerRecord) holder() *api.Holder {
 	return owners.HolderOf(r.Object, r.Link.Operation, r.Link.Set.Name)
 }
 
-// isHandedOver reports whether another resize needs the owner paused now. It has the fields of this one, so the wait for the owner goes on
+// isHandedOver reports whether another resize needs the owner paused now. It has the fields of this one, so the wait continues
 // after it.
 func (in Input) isHandedOver(resize *api.Resize, record OwnerRecord) bool {
 	return resize.Active() && resize.Operation != record.Link.Operation &&
 		owners.HolderOf(record.Object, resize.Operation, in.Name) != nil
 }
 
-// holderOf returns what the owner's annotation is to say about the operation. If the owner is already paused for an earlier resize of the
+// holderOf returns the entry of the operation for the owner's annotation. If the owner is already paused for an earlier resize of the
 // set, its operator last worked before that one. The write that pauses the owner has the fields, too, so that they are never those of
 // another pause.
 func (in Input) holderOf(planned operation.Record, o Owner) api.Holder {

@@ -38,7 +38,7 @@ func (c *Client) RootMovers(ctx context.Context, namespace string) (bool, error)
 	return labels[api.RootMoverLabel] == api.AllowValue, err
 }
 
-// OwnerConsent returns what the namespace lets Drydock change in the owners of its StatefulSets.
+// OwnerConsent returns the consent of the namespace to changes of the owners of its StatefulSets.
 func (c *Client) OwnerConsent(ctx context.Context, namespace string) (api.OwnerConsent, error) {
 	labels, err := c.namespaceLabels(ctx, namespace)
 	return api.ConsentOf(labels), err

@@ -28,7 +28,7 @@ type Storage struct {
 	SetName string
 }
 
-// OnDifference says what an operator does when the claims have another size than its resource says.
+// OnDifference is the reaction of an operator to claims with another size than its resource has.
 type OnDifference string
 
 const (
@@ -48,7 +48,7 @@ var differenceWords = map[OnDifference]string{
 	Blocks:    "do nothing for the resource any more",
 }
 
-// WouldDo says what the operator would do, as the end of the words "its operator would".
+// WouldDo describes the reaction, as the end of the words "its operator would".
 func (d OnDifference) WouldDo() string { return differenceWords[d] }
 
 // Difference is a field of a resource that says something else than a claim template of a StatefulSet.
@@ -56,7 +56,7 @@ type Difference struct {
 	Path string
 	// Has is the field's value, or empty.
 	Has string
-	// Wants is what the template asks for.
+	// Wants is the value of the template.
 	Wants string
 	// Edited is true if another client has changed the field since the operator last worked.
 	Edited bool
@@ -82,8 +82,8 @@ func templatesOf(set *appsv1.StatefulSet) []api.TemplateTarget {
 	return all
 }
 
-// Agreeing returns the fields of the object about the set's claims that say what the set's templates ask for. Others do not matter to its
-// operator, or it cannot do what they say.
+// Agreeing returns the fields of the object about the set's claims that have the values of the set's templates. The operator ignores other
+// fields, or cannot follow them.
 func (r Row) Agreeing(object *unstructured.Unstructured, set *appsv1.StatefulSet) []api.OwnerField {
 	var all []api.OwnerField
 	for _, t := range templatesOf(set) {
@@ -96,9 +96,9 @@ func (r Row) Agreeing(object *unstructured.Unstructured, set *appsv1.StatefulSet
 	return all
 }
 
-// Differences returns the fields of the object that disagree with what the set's templates ask for now, although they agreed before with
-// other values of the templates. A field that the row does not name, or a size that the object does not have, is no difference: only the
-// operator knows what it stands for.
+// Differences returns the fields of the object that had the values of the set's templates before, and do not have them since the templates
+// have changed. A field that the row does not name, or a size that the object does not have, is no difference: only the
+// operator knows its meaning.
 func (r Row) Differences(object *unstructured.Unstructured, set *appsv1.StatefulSet, before []api.OwnerField) []Difference {
 	var found []Difference
 	for _, t := range templatesOf(set) {
@@ -154,7 +154,7 @@ func (r Row) Conflicts(object *unstructured.Unstructured, differences []Differen
 	return found
 }
 
-// claimField is a field of a resource that concerns a claim template, with what the template asks for.
+// claimField is a field of a resource that concerns a claim template, with the value of the template.
 type claimField struct {
 	Difference
 	isSize bool
@@ -178,10 +178,10 @@ func (r Row) fieldsOf(object *unstructured.Unstructured, set string, template ap
 	return all
 }
 
-// agrees reports whether the object has what the template asks for.
+// agrees reports whether the object has the value of the template.
 func (f claimField) agrees() bool { return f.isValue(f.Has) }
 
-// isValue reports whether the value is what the template asks for.
+// isValue reports whether the value is that of the template.
 func (f claimField) isValue(value string) bool {
 	if !f.isSize {
 		return value == f.Wants
@@ -243,7 +243,7 @@ func (s Storage) itemOf(resource, set string) string {
 	return name
 }
 
-// Agree returns the patch that lets the object say what the templates ask for.
+// Agree returns the patch that writes the values of the templates into the object.
 func Agree(of plan.Resource, object *unstructured.Unstructured, differences []Difference) []plan.Action {
 	return agreement(of, object, differences).Actions()
 }

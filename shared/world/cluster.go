@@ -15,7 +15,7 @@ type Cluster struct {
 	Attributes map[string]*storagev1.VolumeAttributesClass
 	Quotas     []corev1.ResourceQuota
 	Limits     []corev1.LimitRange
-	// OwnerConsent is what the namespace lets Drydock change in the custom resources that control its StatefulSets.
+	// OwnerConsent is the consent of the namespace to changes of the custom resources that control its StatefulSets.
 	OwnerConsent api.OwnerConsent
 	// RootMovers is true if the namespace allows movers to run as root.
 	RootMovers bool

@@ -90,7 +90,7 @@ func expectPauseLasts(t *testing.T, w *kit.World, drive *kit.Drive, row owners.R
 	}
 }
 
-// TestSecondRequestKeepsOwnerPaused: a request that is refused while the pause lasts replaces the record of the resize. The pause goes on,
+// TestSecondRequestKeepsOwnerPaused: a request that is refused while the pause lasts replaces the record of the resize. The pause lasts,
 // and the new record says why.
 // Invariants: I5.
 func TestSecondRequestKeepsOwnerPaused(t *testing.T) {
