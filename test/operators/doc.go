@@ -4,6 +4,6 @@
 //
 // redis-operator is an actor of the tests, because the module proxy serves no present version of it.
 //
-// The folders below build are modules without code. Each holds the version of one operator, and make test-operators builds its program. They
-// are separate, because the operators need different versions of the same libraries.
+// The folders below build are modules without code. Each holds the version of one operator, and make test-operators builds its program.
+// They are separate, because the operators need different versions of the same libraries.
 package operators
