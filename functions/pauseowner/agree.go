@@ -21,8 +21,8 @@ const agreementTimeout = 24 * time.Hour
 
 // awaitAgreement keeps the owner paused while it disagrees with the changes of a resize: its operator would create the set again, undo
 // the resize, or do nothing any more. The problem says so. The end of the resize and later records of the set do not matter.
-// By the annotation owner-policy, users end the pause, or let Drydock change the owner: the changes are then written together with the end of
-// the pause.
+// By the annotation owner-policy, users end the pause, or let Drydock change the owner: the changes are then written together
+// with the end of the pause.
 func (in Input) awaitAgreement(operations operation.Records, record OwnerRecord) (changes []owners.Difference, problem string) {
 	differences := in.disagreements(record)
 	switch {
