@@ -125,31 +125,33 @@ func (x *Executor) SetGrowthMetric(ctx context.Context, ref events.Ref, stuck in
 	telemetry.From(ctx).SetStuckTemplates(ref.Namespace, ref.Name, stuck)
 }
 
-// Limits for one event. The next event or tick does the remaining work. The patience is well below the deadline of an event.
+// Limits for one event. The next event or tick does the remaining work. The patience, the sum of all pauses, is well below the deadline of
+// an event.
 const (
-	maxSteps     = 60
-	maxConflicts = 8 // without a success between them
-	// conflictPause is the first pause after a conflict. Each is twice as long as the one before, and up to twice as long again at random,
-	// so that processes that write to the same object stop preventing each other.
-	conflictPause = 5 * time.Millisecond
+	maxSteps      = 60
 	patience      = 8 * time.Second
 	firstPause    = 20 * time.Millisecond
 	longestPause  = 500 * time.Millisecond
+	conflictPause = 5 * time.Millisecond // the first after a conflict
 )
 
 // Run calls step for a plan and carries it out, repeatedly, until there is nothing left to do now or a plan has an announcement. Each plan
 // must be made from objects that were read after the former plan, so that no decision depends on stale objects. If a precondition fails,
-// Run calls step again.
+// Run calls step again, until its patience is over: a faster process may win many steps one after the other.
 func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 	waited, pause, conflicts := time.Duration(0), firstPause, conflictBackoff()
+	hold := func(d time.Duration) bool {
+		waited += d
+		return waited-d < patience && sleep(ctx, d)
+	}
 	for range maxSteps {
 		p, err := step(ctx)
 		if err != nil {
 			return p, err
 		}
 		telemetry.From(ctx).SetDecision(string(p.Kind), string(p.Reason), p.Operation)
-		if p.Soon && waited < patience && sleep(ctx, pause) {
-			waited, pause = waited+pause, min(2*pause, longestPause)
+		if p.Soon && hold(pause) {
+			pause = min(2*pause, longestPause)
 			continue
 		}
 		if p.Kind != plan.KindDo {
@@ -162,7 +164,7 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 			conflicts = conflictBackoff()
 		}
 		switch {
-		case fault.IsConflict(err) && conflicts.Steps > 0 && sleep(ctx, conflicts.Step()):
+		case fault.IsConflict(err) && hold(conflicts.Step()):
 			x.log.InfoContext(ctx, "another process wrote, deciding again", "plan", p, "conflict", err.Error())
 			continue
 		case err != nil:
@@ -177,8 +179,10 @@ func (x *Executor) Run(ctx context.Context, step func(context.Context) (plan.Pla
 	return plan.Wait(api.InProgress, "%d steps taken, the next event continues", maxSteps), nil
 }
 
+// conflictBackoff returns pauses each of which is twice as long as the one before, and up to twice as long again at random, so that
+// processes that write to the same object stop preventing each other.
 func conflictBackoff() wait.Backoff {
-	return wait.Backoff{Duration: conflictPause, Factor: 2, Jitter: 1, Steps: maxConflicts}
+	return wait.Backoff{Duration: conflictPause, Factor: 2, Jitter: 1, Cap: longestPause, Steps: maxSteps}
 }
 
 // count measures the outcomes of the plan.

@@ -255,11 +255,8 @@ func TestRun(t *testing.T) {
 			plan.KindNoop, 200},
 		"a conflict stops the rest of the plan": {[]plan.Plan{two, plan.Noop(api.UpToDate)}, []error{conflict, nil}, 2, 1,
 			plan.KindNoop, 200},
-		"another process keeps writing: it gives up": {[]plan.Plan{remove()}, []error{conflict}, maxConflicts + 1, maxConflicts + 1,
-			plan.KindDo, 409},
-		"another process wins many steps, but not all: it goes on": {append(slices.Repeat([]plan.Plan{remove()}, 2*(maxConflicts+1)),
-			plan.Noop(api.UpToDate)), slices.Repeat(append(slices.Repeat([]error{conflict}, maxConflicts), nil), 2),
-			2*(maxConflicts+1) + 1, 2 * (maxConflicts + 1), plan.KindNoop, 200},
+		"another process wins many steps, but not all: it goes on": {append(slices.Repeat([]plan.Plan{remove()}, 16),
+			plan.Noop(api.UpToDate)), append(slices.Repeat([]error{conflict}, 15), nil), 17, 16, plan.KindNoop, 200},
 		"a patch no longer fits the object": {[]plan.Plan{remove(), plan.Noop(api.UpToDate)}, []error{misfit, nil}, 2, 1,
 			plan.KindNoop, 200},
 		"a webhook denies it with the same code: permanent": {[]plan.Plan{two}, []error{denied}, 1, 1, plan.KindDo, 422},
@@ -317,8 +314,8 @@ func TestFailedObservationEndsTheEvent(t *testing.T) {
 	}
 }
 
-// TestWaitSoonRepeatsStepsWithinItsPatience uses a fake clock.
-func TestWaitSoonRepeatsStepsWithinItsPatience(t *testing.T) {
+// TestRunRepeatsStepsWithinItsPatience uses a fake clock.
+func TestRunRepeatsStepsWithinItsPatience(t *testing.T) {
 	soon := plan.WaitSoon(api.CleaningUp, "it is ending")
 	t.Run("until there is nothing to wait for", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
@@ -333,6 +330,16 @@ func TestWaitSoonRepeatsStepsWithinItsPatience(t *testing.T) {
 			p, steps, err := run(t, &writer{}, soon)
 			took := time.Since(begin)
 			if p.Kind != plan.KindWait || err != nil || took < patience || took > patience+longestPause || steps > 30 {
+				t.Errorf("%s after %d steps and %s, %v", p, steps, took, err)
+			}
+		})
+	})
+	t.Run("while another process keeps writing", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			begin := time.Now()
+			p, steps, err := run(t, &writer{errs: []error{conflict}}, remove())
+			took := time.Since(begin)
+			if p.Kind != plan.KindDo || !fault.IsConflict(err) || took < patience || took > patience+2*longestPause || steps > 40 {
 				t.Errorf("%s after %d steps and %s, %v", p, steps, took, err)
 			}
 		})
