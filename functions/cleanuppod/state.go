@@ -7,8 +7,7 @@ import (
 
 // isRetried reports whether the user requests a retry of a failed or refused cleanup.
 func (in Input) isRetried(record *api.Cleanup) bool {
-	_, annotated := in.Set.Annotations[api.RetryAnnotation]
-	return (annotated || in.Retry) && operation.CleanupRests(record)
+	return operation.CleanupRetried(in.Set, record) || in.Retry && operation.CleanupRests(record)
 }
 
 // isAborted reports whether the user requests an abort.

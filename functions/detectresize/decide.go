@@ -14,8 +14,8 @@ func Decide(in Input) plan.Plan {
 	if record := expandingRecord(in); record != nil {
 		return expandClaims(in, record)
 	}
-	if operation := requestedRollback(in); operation != "" {
-		return startRollback(in, operation)
+	if id := requestedRollback(in); id != "" {
+		return startRollback(in, id)
 	}
 	wanted, noChanges := wantedChanges(in)
 	if wanted == nil {

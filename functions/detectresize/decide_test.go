@@ -25,7 +25,7 @@ func ofOperator(size, class string, options ...build.Option) objects {
 
 // TestRequests: requests that start an operation, and requests that do not.
 func TestRequests(t *testing.T) {
-	retry := build.Annotation(api.RetryAnnotation, "")
+	retry, named := build.Annotation(api.RetryAnnotation, ""), build.Annotation(api.RetryAnnotation, build.ID)
 	failed := build.Operation(api.Failed, func(r *api.Resize) { r.FailedAt = api.Moving })
 	strategy := build.Annotation(api.StrategyAnnotation, "rolling")
 	larger := bound(build.Claim("data-web-1", "100Mi"))
@@ -80,12 +80,12 @@ func TestRequests(t *testing.T) {
 		row{"the request by templates failed before: it needs a retry", given(ofOperator("128Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed)), bothMembers())},
 		row{"the request by templates failed before, and a retry is requested", given(ofOperator("128Mi", "fixed",
-			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed), retry), bothMembers())},
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(failed), named), bothMembers())},
 		row{"a rollback has restored claims of two sizes: the template of the larger one is no request",
 			given(ofOperator("128Mi", "fixed", build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(rolledBack)),
 				twoSizes)},
 		row{"a rollback has restored claims of two sizes, and a retry is requested", given(ofOperator("128Mi", "fixed",
-			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(rolledBack), retry), twoSizes)},
+			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(rolledBack), named), twoSizes)},
 		row{"an operator has created the set again after a rollback: the templates are a request again", given(ofOperator("128Mi", "fixed",
 			build.Annotation(api.TemplatesAnnotation, api.TemplatesOwner), build.Status(ofFormerSet)), twoSizes)},
 		row{"the claims have grown by usage, and the template has not: it is no request", given(ofOperator("64Mi", "fixed",
@@ -159,6 +159,9 @@ func TestRollbackRequests(t *testing.T) {
 	partly := build.Operation(api.Failed, build.Members(api.MemberMoved, "data-web-1"), build.Members(api.MemberKept, "data-web-0"), old,
 		func(r *api.Resize) { r.FailedAt = api.Moving })
 	kept := append(oldVolume("data-web-0"), oldVolume("data-web-1")...)
+	again := func(phase api.Phase) *api.Resize {
+		return build.Operation(phase, build.RollbackOf(build.ID), func(r *api.Resize) { r.Operation = "ba9876543210" })
+	}
 	tied := bound(build.Claim("data-web-0", "64Mi", build.Link(api.RoleNewClaim, "data-web-0")))
 	check(t,
 		row{"the rollback starts, and its annotation is removed", given(set(requested, build.Status(done)), bothMembers(), kept)},
@@ -173,6 +176,17 @@ func TestRollbackRequests(t *testing.T) {
 		row{"one of two old volumes is gone", given(set(requested, build.Status(done)), bothMembers(), oldVolume("data-web-0"))},
 		row{"only some members were moved: these members go back",
 			given(set(requested, build.Status(partly)), bothMembers(), oldVolume("data-web-1"))},
+		row{"under an operator, no old volume is retained: the annotation stays",
+			given(ofOperator("64Mi", "fixed", requested, build.Status(build.Operation(api.Succeeded))), bothMembers())},
+		row{"under an operator, no old volume is retained, and a resize is requested: it begins", given(ofOperator("64Mi", "fixed", requested,
+			build.Resize("data=32Mi"), build.Status(build.Operation(api.Succeeded))), bothMembers())},
+		row{"under an operator, the rollback has begun, and its annotation is copied again",
+			given(ofOperator("64Mi", "fixed", requested, build.Status(again(api.Moving))), bothMembers(), kept)},
+		row{"under an operator, the rollback failed, and its annotation is copied again",
+			given(ofOperator("64Mi", "fixed", requested, build.Status(again(api.Failed))), bothMembers(), kept)},
+		row{"under an operator, the rollback failed, and a user repeats it",
+			given(ofOperator("64Mi", "fixed",
+				build.Annotation(api.RollbackAnnotation, "ba9876543210"), build.Status(again(api.Failed))), bothMembers(), kept)},
 	)
 }
 

@@ -1,12 +1,15 @@
 package detectresize
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 )
 
 // wantedChanges returns the changes that the request needs. If there are none, it returns the plan for that situation.
@@ -17,6 +20,8 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 		return wanted, plan.Plan{}
 	case err != nil:
 		return nil, plan.Do(reason, warn(in, "", reason, err.Error()))
+	case slices.Contains([]api.Reason{api.UpToDate, api.NotRequested, api.AlreadyRefused}, reason) && operation.RetryNamesNothing(in.Set):
+		return nil, explainRetry(in)
 	case reason == api.UpToDate, reason == api.NotRequested && !operation.Of(in.Set).SleepRests():
 		return nil, removeNeedlessRetry(in, reason)
 	}
@@ -24,12 +29,20 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 }
 
 // requestedRollback returns the id of the operation that the user wants to roll back. It is empty if there is none, or if no operation may
-// start now.
+// start now. Under an operator the annotation of a refused rollback stays, and must not prevent a resize.
 func requestedRollback(in Input) string {
 	if reason, _ := resize.Busy(in.Input); reason != "" { // want reports it
 		return ""
 	}
-	return in.Set.Annotations[api.RollbackAnnotation]
+	record, _ := in.Record() // Busy has read it
+	id := resize.RequestedRollback(in.Set, record)
+	if id == "" || statefulset.Controller(in.Set) == nil {
+		return id
+	}
+	if wanted, _ := wantedChanges(in); wanted != nil && rollbackObstacle(in, resize.Rollback(in.Input, id), id) != nil {
+		return ""
+	}
+	return id
 }
 
 // firstObstacle returns the first problem that prevents the resize, or nil. The dry run of the movers' pods comes last: it is made only if

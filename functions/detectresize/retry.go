@@ -7,19 +7,24 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 )
 
-// consumeRetry adds the removal of the retry annotation to the patch. If the retry is for a cleanup, the annotation stays for cleanup-pod.
+// consumeRetry adds the removal of the retry annotation to the patch. A retry of something else stays.
 func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
-	if operation.Of(in.Set).CleanupAwaitingRetry(in.Set) != nil {
-		return patch
+	if operation.Of(in.Set).Retried(in.Set) {
+		return patch.Unannotate(api.RetryAnnotation)
 	}
-	return patch.Unannotate(api.RetryAnnotation)
+	return patch
 }
 
 // removeNeedlessRetry removes a retry annotation that repeats nothing, and says in an Event where it belongs. It must not stay: the next
-// failure would be retried at once.
+// failure would be retried at once. Under an operator it may stay, because its operation has ended for good, and the operator might copy it
+// again each time.
 func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
+	if statefulset.Controller(in.Set) != nil {
+		return plan.Noop(reason)
+	}
 	patch := consumeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set))
 	if patch.Empty() {
 		return plan.Noop(reason)
@@ -33,11 +38,19 @@ func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
 	return plan.Do(reason, append(patch.Actions(), warn(in, "", api.NothingFailed, message))...)
 }
 
+// explainRetry says in an Event what a retry of a set must name that an operator makes.
+func explainRetry(in Input) plan.Plan {
+	return plan.Do(api.NothingFailed, warn(in, "", api.NothingFailed, fmt.Sprintf("annotation %s has no effect: an operator makes "+
+		"StatefulSet %s, and may copy annotations to it again and again. So the value must be the id of the operation that failed, as "+
+		"kubectl drydock retry -n %s sts/%s writes it. Remove this one, also from the resource of the operator",
+		api.RetryAnnotation, in.Set.Name, in.Set.Namespace, in.Set.Name)))
+}
+
 // waitForObstacle reports in an Event why the resize does not start yet. Each tick tries again. A retry that came as an event is first
 // stored as an annotation, so that the next tick finds it.
 func waitForObstacle(in Input, found resize.Problem) plan.Plan {
 	if in.Retry != nil && !operation.Of(in.Set).Retried(in.Set) {
-		return plan.Do(found.Reason, plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, "event").Actions()...)
+		return plan.Do(found.Reason, plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, operation.Of(in.Set).Resize.Operation).Actions()...)
 	}
 	message := "the resize waits: " + found.Message
 	return plan.Do(found.Reason, plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Reason: found.Reason, Message: message,

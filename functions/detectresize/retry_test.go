@@ -44,7 +44,7 @@ func TestRetryOfCleanupIsLeftToCleanupPod(t *testing.T) {
 func TestRetryThatRepeatsNothing(t *testing.T) {
 	retry := build.Annotation(api.RetryAnnotation, "now")
 	web := func(options ...build.Option) Input {
-		options = append(options, build.Template("data", "64Mi", "fixed"), retry)
+		options = append([]build.Option{build.Template("data", "64Mi", "fixed"), retry}, options...)
 		return given(objects{build.Set("web", options...)}, bothMembers())
 	}
 	scaling := func(scaler string) build.Option {
@@ -68,5 +68,8 @@ func TestRetryThatRepeatsNothing(t *testing.T) {
 		row{"a cleanup failed: cleanup-pod takes the retry up", web(build.Annotation(api.CleanupAnnotation, cleanup.Encode()),
 			build.Annotation(api.CleanupTemplateAnnotation, "{}"))},
 		row{"the set is not opted in", web(build.Label(api.ManagedLabel, ""))},
+		row{"an operator copies it: it stays, and an Event explains it", web(build.ControlledBy("Database", "main"))},
+		row{"an operator copies a retry of the past: it stays", web(build.ControlledBy("Database", "main"),
+			build.Annotation(api.RetryAnnotation, "ba9876543210"), build.Status(build.Operation(api.Failed)))},
 	)
 }

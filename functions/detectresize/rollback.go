@@ -1,9 +1,12 @@
 package detectresize
 
 import (
+	"slices"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
 
@@ -11,16 +14,11 @@ import (
 // that was to be rolled back.
 func startRollback(in Input, operation string) plan.Plan {
 	changes := resize.Rollback(in.Input, operation)
-	if len(changes.Problems) > 0 {
-		return refuseRollback(in, changes.Problems[0])
-	}
-	if found := resize.StartObstacles(in.Input, changes); len(found) > 0 && found[0].PassesByItself() {
-		return waitForObstacle(in, found[0])
-	} else if len(found) > 0 {
-		return refuseRollback(in, found[0])
-	}
-	if found := resize.PreflightRollback(in.Input, changes, operation); len(found) > 0 {
-		return refuseRollback(in, found[0])
+	switch found := rollbackObstacle(in, changes, operation); {
+	case found != nil && found.PassesByItself():
+		return waitForObstacle(in, *found)
+	case found != nil:
+		return refuseRollback(in, *found)
 	}
 	record := changes.Record(in.Input)
 	record.Trace, record.Reason = in.Trace, api.ResizeDetected
@@ -29,8 +27,23 @@ func startRollback(in Input, operation string) plan.Plan {
 	return handToPauseOwner(in, record)
 }
 
-// refuseRollback reports the problem in an Event and removes the rollback annotation.
+// rollbackObstacle returns the first problem that prevents the rollback, or nil.
+func rollbackObstacle(in Input, changes *resize.Changes, operation string) *resize.Problem {
+	if found := slices.Concat(changes.Problems, resize.StartObstacles(in.Input, changes)); len(found) > 0 {
+		return &found[0]
+	}
+	if found := resize.PreflightRollback(in.Input, changes, operation); len(found) > 0 {
+		return &found[0]
+	}
+	return nil
+}
+
+// refuseRollback reports the problem in an Event and removes the rollback annotation. Under an operator, which might copy it again each
+// time, the annotation stays, and the rollback begins when the problem is gone, like a resize, unless another operation has begun.
 func refuseRollback(in Input, found resize.Problem) plan.Plan {
-	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
+	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	if statefulset.Controller(in.Set) == nil {
+		patch.Unannotate(api.RollbackAnnotation)
+	}
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "the rollback is refused: "+found.Message))...)
 }

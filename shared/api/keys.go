@@ -80,15 +80,17 @@ const (
 	GrowAnnotation = Prefix + "grow"
 
 	// RetryAnnotation on a StatefulSet or a Scaler, with any value, retries a failed or refused operation. The retry removes it. If there is
-	// nothing to retry, a Warning says what to do instead.
+	// nothing to retry, a Warning says what to do instead. On a StatefulSet that an operator makes, the value must be the id of the operation
+	// that failed: an operator may copy the annotation again and again, and each attempt has an id of its own.
 	RetryAnnotation = Prefix + "retry"
 
 	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on
-	// the volumes that they replace. It is removed when the rollback begins or is refused.
+	// the volumes that they replace. It is removed when the rollback begins or is refused. On a StatefulSet that an operator makes, it must be
+	// the id of the latest operation, and after a refusal it stays.
 	RollbackAnnotation = Prefix + "rollback"
 
 	// AbortAnnotation on a StatefulSet, with any value, ends its operation. Moved members stay on their new volumes, the others start on
-	// their old ones. It is removed when the operation has ended.
+	// their old ones. It is removed when the operation has ended. On the resource of an operator that copies annotations it ends each operation.
 	AbortAnnotation = Prefix + "abort"
 
 	// OwnerPolicyAnnotation on a StatefulSet says what happens to the operator that controls it: "pause" (the default) pauses it, after a

@@ -56,7 +56,7 @@ func dueInDeletion(c operation.Change, record *api.Cleanup) bool {
 	if record == nil || record.Phase != api.Failed || !set.DeletionTimestamp.Before(record.Finished) {
 		return true
 	}
-	return operation.Aborted(set) || retried(set) || !NeedsFinalizer(set) || record.Request != Digest(set)
+	return operation.Aborted(set) || operation.CleanupRetried(set, record) || !NeedsFinalizer(set) || record.Request != Digest(set)
 }
 
 // RetriedByScaling reports whether a scaling waits for the cleanup and has begun after the cleanup failed: the user has retried the
@@ -65,18 +65,13 @@ func RetriedByScaling(records operation.Records) bool {
 	return records.AwaitsCleanup() && operation.CleanupRests(records.Cleanup) && records.Cleanup.Finished.Before(&records.Scale.Started)
 }
 
-func retried(set *appsv1.StatefulSet) bool {
-	_, asked := set.Annotations[api.RetryAnnotation]
-	return asked
-}
-
 // unaccounted reports whether the set shows something that its record does not have yet: a changed template, a changed spec, or a new
 // member.
 func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 	switch {
 	case record == nil || record.Request != Digest(set):
 		return true
-	case operation.CleanupRests(record) && retried(set), RetriedByScaling(operation.Of(set)):
+	case operation.CleanupRetried(set, record), RetriedByScaling(operation.Of(set)):
 		return true
 	case record.Phase == api.Refused:
 		return false

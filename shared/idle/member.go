@@ -49,7 +49,7 @@ func MemberOf(set *appsv1.StatefulSet) Member {
 func NewMember(set *appsv1.StatefulSet, records operation.Records) Member {
 	m := Member{Set: set, Sleep: records.Sleep, SleepErr: records.SleepErr, Stop: api.LoadStop(set), LostSleep: members.LostSleep(set),
 		Busy: records.Busy(api.KindSleep), HasScaler: records.Scale != nil && records.Scale.Scaler.UID != "",
-		RetryRequested: records.Retried(set) && !api.WantsSizes(set)}
+		RetryRequested: records.SleepRetried(set)}
 	m.Rules, m.Err = ParseRules(set)
 	m.RefusalOutdated = m.Sleep != nil && m.Sleep.Phase == api.Refused && m.Sleep.RefusalDigest != "" && // older versions stored none
 		operation.RefusalOutdated(set, &m.Sleep.Header)

@@ -166,19 +166,53 @@ func (r Records) CleanupAwaitingRetry(set *appsv1.StatefulSet) *api.Cleanup {
 
 // Retried reports whether the retry annotation requests a retry of a resize or a sleep.
 func (r Records) Retried(set *appsv1.StatefulSet) bool {
+	if statefulset.Controller(set) != nil {
+		return r.Resize != nil && rests(r.Resize.Phase) && isRetryOf(set, &r.Resize.Header) || r.SleepRests() && isRetryOf(set, &r.Sleep.Header)
+	}
+	return hasRetry(set) && r.CleanupAwaitingRetry(set) == nil
+}
+
+// SleepRetried reports whether the retry annotation requests a retry of a sleep.
+func (r Records) SleepRetried(set *appsv1.StatefulSet) bool {
+	if statefulset.Controller(set) != nil {
+		return r.SleepRests() && isRetryOf(set, &r.Sleep.Header)
+	}
+	return r.Retried(set) && !api.WantsSizes(set)
+}
+
+// CleanupRetried reports whether the retry annotation requests a retry of the cleanup, which has failed or was refused.
+func CleanupRetried(set *appsv1.StatefulSet, cleanup *api.Cleanup) bool {
+	return CleanupRests(cleanup) && isRetryOf(set, &cleanup.Header)
+}
+
+// isRetryOf reports whether the retry annotation may mean the operation. An operator may copy annotations of its resource to its set again
+// and again, so there a retry is the id of the operation that it repeats. The new attempt has another id, so the copy does nothing.
+func isRetryOf(set *appsv1.StatefulSet, record *api.Header) bool {
+	return hasRetry(set) && (statefulset.Controller(set) == nil || set.Annotations[api.RetryAnnotation] == record.Operation)
+}
+
+// RetryNamesNothing reports whether an operator makes the set and the retry annotation is no id of an operation, so it has no effect.
+func RetryNamesNothing(set *appsv1.StatefulSet) bool {
+	return hasRetry(set) && statefulset.Controller(set) != nil && !api.IsOperationID(set.Annotations[api.RetryAnnotation])
+}
+
+func hasRetry(set *appsv1.StatefulSet) bool {
 	_, asked := set.Annotations[api.RetryAnnotation]
-	return asked && r.CleanupAwaitingRetry(set) == nil
+	return asked
 }
 
 // SleepRests reports whether the latest sleep has failed or was refused. It then waits for a retry, or for its time.
 func (r Records) SleepRests() bool {
-	return r.Sleep != nil && (r.Sleep.Phase == api.Failed || r.Sleep.Phase == api.Refused)
+	return r.Sleep != nil && rests(r.Sleep.Phase)
 }
 
 // CleanupRests reports whether the cleanup has failed or was refused. It then waits for a retry.
 func CleanupRests(cleanup *api.Cleanup) bool {
-	return cleanup != nil && (cleanup.Phase == api.Failed || cleanup.Phase == api.Refused)
+	return cleanup != nil && rests(cleanup.Phase)
 }
+
+// rests reports whether an operation in the phase waits for a retry.
+func rests(p api.Phase) bool { return p == api.Failed || p == api.Refused }
 
 // Clone returns a copy of the record. Changing it does not change the record.
 func Clone(record Record) Record {

@@ -1,6 +1,7 @@
 package operation_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -119,6 +120,57 @@ func TestRetryBelongsToOneFunction(t *testing.T) {
 		}
 		if got := records.CleanupAwaitingRetry(set) != nil; got != row.cleanup {
 			t.Errorf("%s: about the cleanup %v", name, got)
+		}
+	}
+}
+
+// TestRetryUnderOperatorNamesItsOperation: an operator may copy the annotation to its set again and again, so only the id of an operation
+// that waits for a retry counts. Without an operator, either value does.
+// Invariants: I7.
+func TestRetryUnderOperatorNamesItsOperation(t *testing.T) {
+	const other = "ba9876543210"
+	data, asked, owned := build.Template("data", "64Mi", build.Class), build.Annotation(api.CleanupTemplateAnnotation, "{}"),
+		build.ControlledBy("Database", "main")
+	retry := func(value string) build.Option { return build.Annotation(api.RetryAnnotation, value) }
+	resize := func(phase api.Phase) build.Option { return build.Status(build.Operation(phase)) }
+	sleep := func(phase api.Phase) build.Option {
+		return build.WithSleep(build.Sleep(phase, func(s *api.Sleep) { s.Operation = build.ID }))
+	}
+	type answer struct{ retried, sleep, cleanup, unnamed bool }
+	type options = []build.Option
+	resized, either := answer{retried: true}, answer{retried: true, sleep: true}
+	for name, row := range map[string]struct {
+		options     []build.Option
+		owned, free answer // what an annotation means on a set with an operator, and on one without
+	}{
+		"the resize that failed":      {options{retry(build.ID), resize(api.Failed)}, resized, either},
+		"the resize that was refused": {options{retry(build.ID), resize(api.Refused)}, resized, either},
+		"an earlier attempt":          {options{retry(other), resize(api.Failed)}, answer{}, either},
+		"a resize that succeeded":     {options{retry(build.ID), resize(api.Succeeded)}, answer{}, either},
+		"a resize that runs":          {options{retry(build.ID), resize(api.Moving)}, answer{}, either},
+		"nothing":                     {options{retry(build.ID)}, answer{}, either},
+		"no id":                       {options{retry("now"), resize(api.Failed)}, answer{unnamed: true}, either},
+		"no value":                    {options{retry(""), resize(api.Failed)}, answer{unnamed: true}, either},
+		"no annotation":               {options{resize(api.Failed)}, answer{}, answer{}},
+		"the sleep that failed":       {options{retry(build.ID), sleep(api.Failed)}, either, either},
+		"the sleep, although sizes are asked": {options{retry(build.ID), sleep(api.Failed), data, build.Resize("data=1Gi")},
+			either, resized},
+		"another sleep":                {options{retry(other), sleep(api.Refused)}, answer{}, either},
+		"a sleep that runs":            {options{retry(build.ID), sleep(api.Asleep)}, answer{}, either},
+		"the cleanup that failed":      {options{retry(build.ID), data, asked, cleanup(api.Failed)}, answer{cleanup: true}, answer{cleanup: true}},
+		"an earlier cleanup":           {options{retry(other), data, asked, cleanup(api.Failed)}, answer{}, answer{cleanup: true}},
+		"a cleanup that has succeeded": {options{retry(build.ID), data, asked, cleanup(api.Succeeded)}, answer{}, either},
+	} {
+		answerOf := func(set *appsv1.StatefulSet) answer {
+			records := operation.Of(set)
+			return answer{records.Retried(set), records.SleepRetried(set), operation.CleanupRetried(set, records.Cleanup),
+				operation.RetryNamesNothing(set)}
+		}
+		if got := answerOf(build.Set("web", append(slices.Clip(row.options), owned)...)); got != row.owned {
+			t.Errorf("%s, with an operator: %+v, want %+v", name, got, row.owned)
+		}
+		if got := answerOf(build.Set("web", row.options...)); got != row.free {
+			t.Errorf("%s, without an operator: %+v, want %+v", name, got, row.free)
 		}
 	}
 }

@@ -94,7 +94,8 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	switch {
 	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
-	case c.Records.Retried(set) && (api.WantsSizes(set) || !c.Records.SleepRests()), set.Annotations[api.RollbackAnnotation] != "":
+	case c.Records.Retried(set) && (api.WantsSizes(set) || !c.Records.SleepRests()),
+		operation.RetryNamesNothing(set), RequestedRollback(set, record) != "":
 		return detect
 	case !requested && growTo == "":
 		return nil

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
@@ -59,6 +60,30 @@ func Rollback(in Input, operation string) *Changes {
 	}
 	changes.restoreTemplates(in)
 	return changes
+}
+
+// RequestedRollback returns the id of the operation that the set's annotation asks to roll back, or nothing. record belongs to the set's
+// latest operation. An operator may copy annotations of its resource to its set again and again, so there only the latest operation is
+// rolled back, and a failed rollback is repeated by its own id. The rollback has another id, so the copy does nothing.
+func RequestedRollback(set *appsv1.StatefulSet, record *api.Resize) string {
+	id := set.Annotations[api.RollbackAnnotation]
+	switch {
+	case statefulset.Controller(set) == nil || record == nil:
+		return id
+	case id != record.Operation:
+		return ""
+	case isFailedRollback(record, record.RollsBack):
+		return record.RollsBack
+	}
+	return id
+}
+
+// RollbackID returns the value of the annotation that asks for a rollback of the operation. record belongs to the set's latest operation.
+func RollbackID(set *appsv1.StatefulSet, record *api.Resize, operation string) string {
+	if statefulset.Controller(set) != nil && record != nil && isFailedRollback(record, operation) {
+		return record.Operation
+	}
+	return operation
 }
 
 // restoreTemplates sets the templates that fit the old volumes.

@@ -204,6 +204,45 @@ func TestRollback(t *testing.T) {
 	}
 }
 
+// TestRequestedRollback: under an operator, which may copy the annotation again and again, it counts only for the latest operation.
+// Invariants: I7.
+func TestRequestedRollback(t *testing.T) {
+	const rolledBack, other = "ba9876543210", "c0ffee012345"
+	rollback := func(phase api.Phase) *api.Resize {
+		return build.Operation(phase, build.RollbackOf(build.ID), func(r *api.Resize) { r.Operation = rolledBack })
+	}
+	for name, row := range map[string]struct {
+		record      *api.Resize
+		value       string
+		owned, free string
+	}{
+		"no annotation":                      {build.Operation(api.Succeeded), "", "", ""},
+		"the latest operation":               {build.Operation(api.Succeeded), build.ID, build.ID, build.ID},
+		"the record is lost":                 {nil, build.ID, build.ID, build.ID},
+		"an earlier operation":               {build.Operation(api.Succeeded), other, "", other},
+		"what was rolled back":               {rollback(api.Succeeded), build.ID, "", build.ID},
+		"the rollback itself":                {rollback(api.Succeeded), rolledBack, rolledBack, rolledBack},
+		"the rollback failed":                {rollback(api.Failed), build.ID, "", build.ID},
+		"the rollback failed, by its own id": {rollback(api.Failed), rolledBack, build.ID, rolledBack},
+	} {
+		annotated := build.Annotation(api.RollbackAnnotation, row.value)
+		if got := RequestedRollback(build.Set("web", annotated, build.ControlledBy("Database", "main")), row.record); got != row.owned {
+			t.Errorf("%s, with an operator: %q, want %q", name, got, row.owned)
+		}
+		if got := RequestedRollback(build.Set("web", annotated), row.record); got != row.free {
+			t.Errorf("%s, without an operator: %q, want %q", name, got, row.free)
+		}
+	}
+	owned := build.Set("web", build.ControlledBy("Database", "main"))
+	for _, record := range []*api.Resize{nil, build.Operation(api.Succeeded), rollback(api.Failed)} {
+		asked := RollbackID(owned, record, build.ID)
+		owned.Annotations = map[string]string{api.RollbackAnnotation: asked}
+		if got := RequestedRollback(owned, record); got != build.ID {
+			t.Errorf("the value %s for record %v asks for %q", asked, record, got)
+		}
+	}
+}
+
 // TestRollbackHasUniqueID: the id is unique even if the set has lost its record and counts attempts from one again.
 // Invariants: I3.
 func TestRollbackHasUniqueID(t *testing.T) {

@@ -35,7 +35,7 @@ func hasEnded(in *world.Observed, complete bool) (ended bool, err error) {
 // keep its request for good: a request that the set already matches begins nothing.
 func willBegin(in *world.Observed, record *api.Resize, complete bool) (bool, error) {
 	request, requested := api.RequestOf(in.Set)
-	if _, returning := in.Set.Annotations[api.RollbackAnnotation]; returning {
+	if resize.RequestedRollback(in.Set, record) != "" {
 		return statefulset.Managed(in.Set), nil
 	}
 	changes, reason, err := resize.NeededChanges(resize.Input{Observed: in})

@@ -195,8 +195,7 @@ func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		o.former = record.Operation
 	}
 	patch := plan.PatchOf(plan.StatefulSets, set)
-	_, retried := set.Annotations[api.RetryAnnotation]
-	if world.Answered(record, o.overrides.Request) && !record.Active() && !retried {
+	if world.Answered(record, o.overrides.Request) && !record.Active() && !operation.Of(set).Retried(set) {
 		if operation.Of(set).CleanupAwaitingRetry(set) != nil {
 			return nil, fmt.Errorf("StatefulSet %s/%s: the resize needs a retry, but the next retry repeats the cleanup that did not succeed. "+
 				"Repeat that first: kubectl drydock retry -n %s sts/%s", set.Namespace, set.Name, set.Namespace, set.Name)

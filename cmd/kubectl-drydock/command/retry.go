@@ -65,10 +65,10 @@ func (o *retry) run(ctx context.Context, argument string) error {
 // requestRetry returns a patch with the annotation, or an empty patch if the set has it already.
 func requestRetry(set *appsv1.StatefulSet, status operation.Record) *plan.Patch {
 	patch := plan.PatchOf(plan.StatefulSets, set)
-	if _, requested := set.Annotations[api.RetryAnnotation]; requested {
-		return patch
+	if id := status.Head().Operation; set.Annotations[api.RetryAnnotation] != id {
+		patch.Annotate(api.RetryAnnotation, id)
 	}
-	return patch.Annotate(api.RetryAnnotation, status.Head().Operation)
+	return patch
 }
 
 func (o *retry) send(ctx context.Context, s *session) error {

@@ -19,6 +19,7 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
@@ -86,7 +87,8 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 		if err := unchanged(in.Set, live); err != nil {
 			return nil, err
 		}
-		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, operation), nil
+		record, err := statusOf(live)
+		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, resize.RollbackID(live, record, operation)), err
 	})
 	if err != nil {
 		return err
@@ -161,6 +163,11 @@ func acceptedRollback(in resize.Input, operation string) (*resize.Changes, error
 		return nil, refuse(err.Error())
 	case reason != "":
 		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s). Wait until it has ended", reason))
+	}
+	record, _ := in.Record() // Busy has read it
+	if statefulset.Controller(in.Set) != nil && record != nil && resize.RollbackID(in.Set, record, operation) != record.Operation {
+		return nil, refuse(fmt.Sprintf("an operator makes the set, so only the latest operation %s can be rolled back. Request the earlier "+
+			"size with the annotation %s", record.Operation, api.ResizeAnnotation))
 	}
 	request := resize.Rollback(in, operation)
 	problems := request.Problems
