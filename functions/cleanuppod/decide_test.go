@@ -104,6 +104,8 @@ func TestFinalizerFollowsAnnotations(t *testing.T) {
 		"the finalizer is requested beside another one": on(web(onDelete, build.Finalizers("first"), settledRecord(1))),
 		"the finalizer is present":                      on(web(onDelete, held, label, settledRecord(1)), replica(0)),
 		"the finalizer is no longer requested":          on(web(held, label, settledRecord(1))),
+		"an operator makes the set: no finalizer":       on(web(onDelete, build.ControlledBy("Database", "main"), settledRecord(1))),
+		"an operator has adopted the set":               on(web(onDelete, held, label, build.ControlledBy("Database", "main"), settledRecord(1))),
 		"the opt-in label is lost":                      on(web(onDelete, held, label, optOut, settledRecord(1))),
 		"a deletion would delete the claims": on(web(onDelete, held, label, build.Edit(func(s *appsv1.StatefulSet) {
 			s.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenDeleted: "Delete"}

@@ -69,7 +69,9 @@ func TestDeletionOfSet(t *testing.T) {
 		"the set was asleep":             on(deletedWeb(build.WithSleep(build.Sleep(api.Asleep)), build.Replicas(0), settledRecord(1)), zero),
 		"the set no longer requests a cleanup on deletion": on(
 			deletedWeb(build.Annotation(api.CleanupOnDeleteAnnotation, ""), settledRecord(1)), zero),
-		"the set is no longer opted in": on(deletedWeb(optOut, settledRecord(1)), zero),
+		"an operator makes the set, and may create it again": on(deletedWeb(build.ControlledBy("Database", "main"), settledRecord(1)), zero),
+		"an operator has adopted the set during the cleanup": on(deletedWeb(build.ControlledBy("Database", "main"), c), zero),
+		"the set is no longer opted in":                      on(deletedWeb(optOut, settledRecord(1)), zero),
 		"the template was removed": on(deletedWeb(build.Annotation(api.CleanupTemplateAnnotation, ""), settledRecord(1)),
 			zero),
 		"the template is invalid": on(deletedWeb(build.Annotation(api.CleanupTemplateAnnotation, "{}"), settledRecord(1)),

@@ -49,8 +49,9 @@ func explainRetry(in Input) plan.Plan {
 // waitForObstacle reports in an Event why the resize does not start yet. Each tick tries again. A retry that came as an event is first
 // stored as an annotation, so that the next tick finds it.
 func waitForObstacle(in Input, found resize.Problem) plan.Plan {
-	if in.Retry != nil && !operation.Of(in.Set).Retried(in.Set) {
-		return plan.Do(found.Reason, plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, operation.Of(in.Set).Resize.Operation).Actions()...)
+	if records := operation.Of(in.Set); in.Retry != nil && !records.Retried(in.Set) {
+		patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, records.Resize.Operation)
+		return plan.Do(found.Reason, patch.Actions()...)
 	}
 	message := "the resize waits: " + found.Message
 	return plan.Do(found.Reason, plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Reason: found.Reason, Message: message,

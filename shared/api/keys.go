@@ -90,7 +90,8 @@ const (
 	RollbackAnnotation = Prefix + "rollback"
 
 	// AbortAnnotation on a StatefulSet, with any value, ends its operation. Moved members stay on their new volumes, the others start on
-	// their old ones. It is removed when the operation has ended. On the resource of an operator that copies annotations it ends each operation.
+	// their old ones. It is removed when the operation has ended. On the resource of an operator that copies annotations it ends
+	// each operation.
 	AbortAnnotation = Prefix + "abort"
 
 	// OwnerPolicyAnnotation on a StatefulSet says what happens to the operator that controls it: "pause" (the default) pauses it, after a
@@ -165,7 +166,8 @@ const (
 	// message when it has finished its work. The pod has succeeded only then.
 	SuccessMessageAnnotation = Prefix + "success-message"
 
-	// CleanupOnDeleteAnnotation on a StatefulSet, when "true", cleans up every ordinal before the deleted set disappears.
+	// CleanupOnDeleteAnnotation on a StatefulSet, when "true", cleans up every ordinal before the deleted set disappears. A set that an
+	// operator makes may not have it: many operators delete a set to create it again.
 	CleanupOnDeleteAnnotation = Prefix + "cleanup-on-delete"
 
 	// NodeAccessLabel on a Namespace, value "allow", admits pods that reach their node by hostPath, host namespaces or privileged

@@ -14,6 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/bounded"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/podend"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
@@ -45,9 +46,13 @@ func Digest(set *appsv1.StatefulSet) string {
 		return ""
 	}
 	written, _ := templateText(set)
+	onDelete := set.Annotations[api.CleanupOnDeleteAnnotation]
+	if isRefusedOnDelete(set) {
+		onDelete = "refused"
+	}
 	h := sha256.New()
 	for _, part := range []string{written, string(statefulset.WhenScaled(set)), string(statefulset.WhenDeleted(set)),
-		set.Annotations[api.CleanupOnScaleUpAnnotation], set.Annotations[api.CleanupOnDeleteAnnotation]} {
+		set.Annotations[api.CleanupOnScaleUpAnnotation], onDelete} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
 	return hex.EncodeToString(h.Sum(nil))[:12]
@@ -85,7 +90,12 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenScaled is %s, so a scale-down deletes the claims "+
 			"before a cleanup; set it to %s, or remove annotation %s", statefulset.WhenScaled(set), statefulset.Retain, key)
 	}
-	if onDelete(set) && statefulset.WhenDeleted(set) != statefulset.Retain {
+	if isRefusedOnDelete(set) {
+		owner := statefulset.Controller(set)
+		return nil, problem(api.DeletesClaims, "annotation %s would delete the claims when the operator of %s %s deletes the set to create it "+
+			"again; remove the annotation", api.CleanupOnDeleteAnnotation, text.Clip(owner.Kind, 63), owner.Name)
+	}
+	if members.GoesWithItsData(set) && statefulset.WhenDeleted(set) != statefulset.Retain {
 		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenDeleted is %s, so deleting the set deletes the claims "+
 			"before a cleanup; set it to %s, or remove annotation %s", statefulset.WhenDeleted(set), statefulset.Retain,
 			api.CleanupOnDeleteAnnotation)
@@ -96,6 +106,11 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 			api.OnScaleUpWait, api.OnScaleUpCancel)
 	}
 	return template, nil
+}
+
+// isRefusedOnDelete reports whether the annotation for deletion asks for what an operator makes dangerous.
+func isRefusedOnDelete(set *appsv1.StatefulSet) bool {
+	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && !members.GoesWithItsData(set)
 }
 
 // longestQuote is the limit for quotes of users' text in messages, in bytes.
@@ -111,13 +126,8 @@ func HasFinalizer(set *appsv1.StatefulSet) bool {
 	return slices.Contains(set.Finalizers, api.CleanupFinalizer)
 }
 
-// NeedsFinalizer reports whether Drydock's finalizer should hold the set, because the user requests a cleanup of all ordinals when the set
-// is
-// deleted. If the deletion of the set also deletes its claims, there is nothing to clean up.
+// NeedsFinalizer reports whether Drydock's finalizer should hold the set, because its deletion orders a cleanup of all ordinals. If the
+// deletion of the set also deletes its claims, there is nothing to clean up.
 func NeedsFinalizer(set *appsv1.StatefulSet) bool {
-	return statefulset.Managed(set) && onDelete(set) && statefulset.WhenDeleted(set) == statefulset.Retain
-}
-
-func onDelete(set *appsv1.StatefulSet) bool {
-	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true"
+	return statefulset.Managed(set) && members.GoesWithItsData(set) && statefulset.WhenDeleted(set) == statefulset.Retain
 }

@@ -109,6 +109,8 @@ func TestTemplateIsCheckedBeforeUse(t *testing.T) {
 		"a scale-down deletes the claims":                       {olderKey(inYAML), retention(gone, retain)},
 		"a deletion deletes the claims":                         {template(inYAML), retention(retain, gone)},
 		"a deletion deletes the claims, with cleanup-on-delete": {template(inYAML), retention("", gone), onDelete},
+		"an operator makes a set with cleanup-on-delete":        {template(inYAML), onDelete, build.ControlledBy("Database", "main")},
+		"an operator makes a set without cleanup-on-delete":     {template(inYAML), build.ControlledBy("Database", "main")},
 		"cleanup-on-delete":                                     {template(inYAML), retention("", retain), onDelete},
 		"cleanup-on-delete with another value": {
 			template(inYAML), retention("", gone), annotated(api.CleanupOnDeleteAnnotation, "yes"),
@@ -243,6 +245,7 @@ func TestCancelAndFinalizerFollowTheAnnotations(t *testing.T) {
 		"requested":                       {[]build.Option{onDelete}, true},
 		"requested without a template":    {[]build.Option{onDelete, template("")}, true},
 		"not requested":                   {nil, false},
+		"an operator makes the set":       {[]build.Option{onDelete, build.ControlledBy("Database", "main")}, false},
 		"another value":                   {[]build.Option{annotated(api.CleanupOnDeleteAnnotation, "True")}, false},
 		"not opted in":                    {[]build.Option{onDelete, build.Label(api.ManagedLabel, "")}, false},
 		"a deletion deletes the claims":   {[]build.Option{onDelete, retention("", "Delete")}, false},

@@ -48,11 +48,17 @@ func Current(set *appsv1.StatefulSet) bool {
 	return l != nil && l.Generation == set.Generation
 }
 
-// Removes reports whether the ordinal is to be removed with its claims: the ledger has an order, or the set is deleted with
-// cleanup-on-delete.
+// GoesWithItsData reports whether the deletion of the set orders the cleanup of all its members. The deletion by an operator does not say
+// that: many delete their set to create it again, for example after a change of a size.
+func GoesWithItsData(set *appsv1.StatefulSet) bool {
+	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && statefulset.Controller(set) == nil
+}
+
+// Removes reports whether the ordinal is to be removed with its claims: the ledger has an order, or the set is deleted and goes with its
+// data.
 func Removes(set *appsv1.StatefulSet, ordinal int) bool {
 	if set.DeletionTimestamp != nil {
-		return set.Annotations[api.CleanupOnDeleteAnnotation] == "true"
+		return GoesWithItsData(set)
 	}
 	l := api.LoadLedger(set)
 	return l != nil && l.Removing != nil && l.Removing.Start <= ordinal && ordinal < l.Removing.End

@@ -138,7 +138,7 @@ func TestRetryUnderOperatorNamesItsOperation(t *testing.T) {
 	}
 	type answer struct{ retried, sleep, cleanup, unnamed bool }
 	type options = []build.Option
-	resized, either := answer{retried: true}, answer{retried: true, sleep: true}
+	cleaned, resized, either := answer{cleanup: true}, answer{retried: true}, answer{retried: true, sleep: true}
 	for name, row := range map[string]struct {
 		options     []build.Option
 		owned, free answer // what an annotation means on a set with an operator, and on one without
@@ -157,7 +157,7 @@ func TestRetryUnderOperatorNamesItsOperation(t *testing.T) {
 			either, resized},
 		"another sleep":                {options{retry(other), sleep(api.Refused)}, answer{}, either},
 		"a sleep that runs":            {options{retry(build.ID), sleep(api.Asleep)}, answer{}, either},
-		"the cleanup that failed":      {options{retry(build.ID), data, asked, cleanup(api.Failed)}, answer{cleanup: true}, answer{cleanup: true}},
+		"the cleanup that failed":      {options{retry(build.ID), data, asked, cleanup(api.Failed)}, cleaned, cleaned},
 		"an earlier cleanup":           {options{retry(other), data, asked, cleanup(api.Failed)}, answer{}, answer{cleanup: true}},
 		"a cleanup that has succeeded": {options{retry(build.ID), data, asked, cleanup(api.Succeeded)}, answer{}, either},
 	} {

@@ -143,7 +143,7 @@ var users = map[string]weighted[func(w *World, set string, b int)]{
 		w.annotate(set, api.SleepRequestedAnnotation, w.usersNow().UTC().Format(time.RFC3339))
 	}},
 	"abort": {3, func(w *World, set string, _ int) { w.annotate(set, api.AbortAnnotation, "now") }},
-	"retry": {3, func(w *World, set string, _ int) { w.retry(set) }},
+	"retry": {3, func(w *World, set string, b int) { w.retry(set, b) }},
 	"resize": {6, func(w *World, set string, b int) {
 		w.annotate(set, api.ResizeAnnotation, []any{"data=2Gi", "data=3Gi", "data=2Gi@slow", "data=3Gi", "data=1Gi@slow", "data=1Gi"}[b%6])
 	}},
@@ -153,7 +153,7 @@ var users = map[string]weighted[func(w *World, set string, b int)]{
 	"strategy": {2, func(w *World, set string, b int) { w.annotate(set, api.StrategyAnnotation, []any{"rolling", nil}[b%2]) }},
 	"cutover":  {2, func(w *World, set string, b int) { w.annotate(set, api.CutoverAnnotation, []any{"approve", nil}[b%2]) }},
 	"approve":  {2, func(w *World, set string, _ int) { w.annotate(set, api.ApproveAnnotation, w.operationOf(set)) }},
-	"rollback": {3, func(w *World, set string, _ int) { w.rollback(set) }},
+	"rollback": {3, func(w *World, set string, b int) { w.rollback(set, b) }},
 	"withdraw": {2, func(w *World, set string, _ int) { w.annotate(set, api.ResizeAnnotation, nil) }},
 	"ownerpolicy": {3, func(w *World, set string, b int) {
 		policy := []any{string(api.OwnerUpdate), string(api.OwnerIgnore), nil}[b%3]
@@ -255,8 +255,26 @@ func (w *World) operationOf(set string) any {
 	return record.Operation
 }
 
+// retried returns the value of a retry: the id of an operation if an operator makes the set, mostly of one that waits for a retry.
+func (w *World) retried(set string, b int) string {
+	if !w.isOwned(set) || b%5 == 4 {
+		return "now"
+	}
+	id := "now"
+	for _, name := range []string{api.StatusAnnotation, api.SleepAnnotation, api.CleanupAnnotation} {
+		var record struct {
+			Operation string
+			Phase     api.Phase
+		}
+		if json.Unmarshal([]byte(w.annotation(set, name)), &record) == nil && (record.Phase == api.Failed || record.Phase == api.Refused) {
+			id = record.Operation
+		}
+	}
+	return id
+}
+
 // rollback asks for the old volumes of the set's latest resize. It may still run, so later data are right, too.
-func (w *World) rollback(set string) {
+func (w *World) rollback(set string, b int) {
 	if id := w.operationOf(set); id != nil {
 		for _, has := range w.contents.on {
 			if slices.Contains(claimsOfSet(set), has.claim) {
@@ -265,13 +283,23 @@ func (w *World) rollback(set string) {
 				}
 			}
 		}
-		w.annotate(set, api.RollbackAnnotation, id)
+		w.command(set, api.RollbackAnnotation, id, b)
 	}
 }
 
-func (w *World) retry(set string) {
+// command lets a user write a command to the set. Sometimes it goes to the custom resource, whose operator copies it again and again.
+func (w *World) command(set, name string, value any, b int) {
+	if op := w.operatorOf(set); op != nil && op.way == keepsSizes && b%4 == 3 {
+		w.describeOwner(op, value, "annotations", name)
+		return
+	}
+	w.annotate(set, name, value)
+}
+
+// retry lets a user retry what does not go on, as kubectl drydock retry does. Sometimes the value is not what it writes.
+func (w *World) retry(set string, b int) {
 	if w.set(set) != nil {
-		w.annotate(set, api.RetryAnnotation, "now")
+		w.command(set, api.RetryAnnotation, w.retried(set, b), b)
 	}
 	if k := in("scalers", scalerName(set)); w.server.Get(k) != nil {
 		w.change(person, k, "", func(o *apiserver.Object) { put(o, "now", "metadata", "annotations", api.RetryAnnotation) })

@@ -101,7 +101,7 @@ func (w *World) reconcileSet(op *operator, name string) {
 	case set == nil:
 		w.createSet(operatorClient, name, count)
 	case set.GetDeletionTimestamp() != nil:
-	case op.way == keepsSizes && (w.replaceLabels(op, set) || w.undoResize(op, set)):
+	case op.way == keepsSizes && (w.replaceMetadata(op, set) || w.undoResize(op, set)):
 	case has == count:
 	case op.way == oneByOne && (numberOf(set, "status", "replicas") != has || numberOf(set, "status", "readyReplicas") != has):
 	default:
@@ -128,17 +128,27 @@ func (op *operator) labelsOf(set string) map[string]any {
 	return labels
 }
 
-// replaceLabels lets the operator replace the labels of the set. It reports whether they differed.
-func (w *World) replaceLabels(op *operator, set *apiserver.Object) bool {
-	labels, has := op.labelsOf(set.GetName()), map[string]any{}
+// replaceMetadata lets the operator replace the labels of the set, and copy the annotations of its resource to it. It reports whether they
+// differed.
+func (w *World) replaceMetadata(op *operator, set *apiserver.Object) bool {
+	labels, has, differs := op.labelsOf(set.GetName()), map[string]any{}, false
 	for key, value := range set.GetLabels() {
 		has[key] = value
 	}
-	if maps.Equal(labels, has) {
+	for key, value := range op.seen.GetAnnotations() {
+		is, there := set.GetAnnotations()[key]
+		differs = differs || !there || is != value
+	}
+	if maps.Equal(labels, has) && !differs {
 		return false
 	}
-	w.tell("  the operator replaces the labels of %s", set.GetName())
-	return w.change(operatorClient, in("statefulsets", set.GetName()), "", func(o *apiserver.Object) { put(o, labels, "metadata", "labels") })
+	w.tell("  the operator replaces the metadata of %s", set.GetName())
+	return w.change(operatorClient, in("statefulsets", set.GetName()), "", func(o *apiserver.Object) {
+		put(o, labels, "metadata", "labels")
+		for key, value := range op.seen.GetAnnotations() {
+			put(o, value, "metadata", "annotations", key)
+		}
+	})
 }
 
 // undoResize lets the operator make claims larger that are smaller than its resource says, and create the set again if its template differs
@@ -277,8 +287,14 @@ func (op *operator) isAsWritten(o *apiserver.Object) bool {
 
 // labelOwner lets a user label the custom resource, which keeps the label on its sets.
 func (w *World) labelOwner(op *operator, name string, value any) {
-	if w.change(person, op.key, "", func(o *apiserver.Object) { put(o, value, "metadata", "labels", name) }) {
-		put(&apiserver.Object{Object: map[string]any{"metadata": op.wanted}}, value, "metadata", "labels", name)
+	w.describeOwner(op, value, "labels", name)
+}
+
+// describeOwner lets a user change a label or an annotation of a custom resource.
+func (w *World) describeOwner(op *operator, value any, path ...string) {
+	path = append([]string{"metadata"}, path...)
+	if w.change(person, op.key, "", func(o *apiserver.Object) { put(o, value, path...) }) {
+		put(&apiserver.Object{Object: map[string]any{"metadata": op.wanted}}, value, path...)
 	}
 }
 

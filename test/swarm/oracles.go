@@ -152,7 +152,7 @@ func (w *World) finish() {
 	for n := 0; n < 95 && why != "" && w.problem == ""; n++ {
 		if n == 2 || n == 40 || n == 70 {
 			for _, set := range w.names() {
-				w.retry(set)
+				w.retry(set, 0)
 			}
 		}
 		for _, set := range dying {
@@ -289,7 +289,7 @@ func (w *World) judgeOthers() {
 		return
 	}
 	for _, set := range w.names() {
-		w.retry(set)
+		w.retry(set, 0)
 	}
 	w.rounds(45, time.Minute)
 	for _, set := range w.names() {
