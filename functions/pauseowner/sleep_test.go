@@ -369,14 +369,18 @@ func TestOperatorStopNeedsSleepingSiblings(t *testing.T) {
 	}
 	sleeping := func(phase api.Phase) *appsv1.StatefulSet { return db(build.WithSleep(build.Sleep(phase))) }
 	stop, pg := []Owner{ownerWithStop(t)}, []Owner{ownerWithBoth(t)}
-	soon := build.With(sleeping(api.Planned), shop)
+	soon, ignores := build.With(sleeping(api.Planned), shop), build.Annotation(api.OwnerPolicyAnnotation, "ignore")
 	check(t, map[string]Input{
-		"all the others of the group will sleep":                        sleepAsking(planned, stop, shop).withSiblings(soon),
-		"one of another group will sleep: a visit may end that":         sleepAsking(planned, stop, build.InGroup("x")).withSiblings(soon),
-		"one of no group will sleep: a visit may end that":              sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
-		"all the others stop":                                           sleepAsking(planned, stop).withSiblings(sleeping(api.Stopping)),
-		"all the others sleep":                                          sleepAsking(planned, stop).withSiblings(sleeping(api.Asleep)),
-		"a user has scaled the other set to zero":                       sleepAsking(planned, stop).withSiblings(db(build.Replicas(0))),
+		"all the others of the group will sleep":                sleepAsking(planned, stop, shop).withSiblings(soon),
+		"one of another group will sleep: a visit may end that": sleepAsking(planned, stop, build.InGroup("x")).withSiblings(soon),
+		"one of no group will sleep: a visit may end that":      sleepAsking(planned, stop).withSiblings(sleeping(api.Planned)),
+		"all the others stop":                                   sleepAsking(planned, stop).withSiblings(sleeping(api.Stopping)),
+		"all the others sleep":                                  sleepAsking(planned, stop).withSiblings(sleeping(api.Asleep)),
+		"a user has scaled the other set to zero":               sleepAsking(planned, stop).withSiblings(db(build.Replicas(0))),
+		"one that sleeps ignores the operator": sleepAsking(planned, stop, shop).withSiblings(
+			db(shop, build.Replicas(0), ignores)),
+		"one that sleeps ignores the operator, and the owner could be paused": sleepAsking(planned, pg, shop).withSiblings(
+			db(shop, build.Replicas(0), ignores)),
 		"one of the same group is awake":                                sleepAsking(planned, stop, shop).withSiblings(db(shop)),
 		"one of the same group is awake, and the owner could be paused": sleepAsking(planned, pg, shop).withSiblings(db(shop)),
 		"one of another group is awake: a pause": sleepAsking(planned, pg,
