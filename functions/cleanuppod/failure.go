@@ -47,7 +47,7 @@ func (in Input) countFailure(record *api.Cleanup, o cleanup.Ordinal, message str
 	}
 	if next.Tries >= in.Settings.CleanupTries || o.Wanted {
 		next.Reason = api.CleanupFailed
-		next.Message = fmt.Sprintf("%s; %s kept. To try again, annotate the StatefulSet with %s", message, claimsAre(o), api.RetryAnnotation)
+		next.Message = fmt.Sprintf("%s; %s kept. To try again: %s", message, claimsAre(o), operation.RetryCommand(in.Set))
 		return in.giveUpOrdinal(record, o, next)
 	}
 	pause := operation.Backoff(in.Settings.CleanupBackoff, maxBackoff, next.Tries)

@@ -85,8 +85,8 @@ func (in Input) stepOrdinal(record *api.Cleanup, o cleanup.Ordinal) plan.Plan {
 	case o.Missing(in.Set) != "":
 		return in.giveUpOrdinal(record, o, api.OrdinalStatus{Reason: api.ClaimMissing,
 			Message: fmt.Sprintf("claim %s is missing, so the cleanup pod of ordinal %d cannot run. "+
-				"Create it, or delete the ordinal's other claims yourself, then annotate the StatefulSet with %s",
-				o.Missing(in.Set), o.Number, api.RetryAnnotation)})
+				"Create it, or delete the ordinal's other claims yourself, then retry with %s", o.Missing(in.Set), o.Number,
+				operation.RetryCommand(in.Set))})
 	case in.claimUser(o.Claims) != "":
 		return in.waitForObstacle(record, o, api.ClaimBusy, in.claimUser(o.Claims))
 	case entry != nil && entry.NextTry != nil && in.Now.Before(entry.NextTry.Time):

@@ -42,8 +42,8 @@ func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
 func explainRetry(in Input) plan.Plan {
 	return plan.Do(api.NothingFailed, warn(in, "", api.NothingFailed, fmt.Sprintf("annotation %s has no effect: an operator makes "+
 		"StatefulSet %s, and may copy annotations to it again and again. So the value must be the id of the operation that failed, as "+
-		"kubectl drydock retry -n %s sts/%s writes it. Remove this one, also from the resource of the operator",
-		api.RetryAnnotation, in.Set.Name, in.Set.Namespace, in.Set.Name)))
+		"%s writes it. Remove this one, also from the resource of the operator",
+		api.RetryAnnotation, in.Set.Name, operation.RetryCommand(in.Set))))
 }
 
 // waitForObstacle reports in an Event why the resize does not start yet. Each tick tries again. A retry that came as an event is first

@@ -47,7 +47,7 @@ func (in Input) resizeState() (resizeState, string) {
 		return resizeOpen, ""
 	case pending == nil && reason == api.AlreadyRefused:
 		return requestBlocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Retry it with %s, or remove the request",
-			api.ResizeAnnotation, request, api.RetryAnnotation)
+			api.ResizeAnnotation, request, operation.RetryCommand(in.Set))
 	case pending != nil && pending.GrowTo == "" && resize.IsRefusalOf(record, in.Set) && !record.IsGrowth():
 		return requestBlocks, fmt.Sprintf("the request %s=%s was refused (%s). Remove its cause, or remove the request",
 			api.ResizeAnnotation, request, record.Reason)

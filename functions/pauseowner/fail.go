@@ -117,5 +117,5 @@ func retryHint(in Input, planned operation.Record) string {
 	if api.WantsSizes(in.Set) {
 		return text
 	}
-	return text + ", or immediately with the annotation " + api.RetryAnnotation
+	return text + ", or immediately with " + operation.RetryCommand(in.Set)
 }

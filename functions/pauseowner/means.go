@@ -38,7 +38,8 @@ func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, pla
 		return owners.ByStop, ready
 	case wakes:
 		return "", plan.Wait(api.SiblingAwake, "its operator is starting StatefulSet %s, which is waking up", sibling.Name)
-	case ownersApply(sibling) && statefulset.Managed(sibling) && sameGroup(sibling, in.Set) && statefulset.WhenScaled(sibling) == statefulset.Retain:
+	case ownersApply(sibling) && statefulset.Managed(sibling) && sameGroup(sibling, in.Set) &&
+		statefulset.WhenScaled(sibling) == statefulset.Retain:
 		return "", plan.Wait(api.SiblingAwake, "its operator also stops StatefulSet %s, which will sleep soon", sibling.Name)
 	case canPause && !operatorStops(planned):
 		return owners.ByPause, ready
@@ -55,8 +56,9 @@ func chooseMeans(in Input, planned operation.Record, o Owner) (owners.Means, pla
 }
 
 // awakeSibling returns a sibling of the set that the owner's stop must not scale to zero now, or nil. Such a set is awake, is waking up, or
-// would lose its claims. A set that ignores its owner counts as awake, because its wake-up would not end the stop. A planned sleep of another group counts as awake, because a visit may end it at any time, and idle-timeout then
-// does not see the stop. awakeSibling also reports whether the sibling is waking up.
+// would lose its claims. A planned sleep of another group counts as awake, because a visit may end it at any time, and idle-timeout then
+// does not see the stop. A set that ignores its owner counts as awake, because its wake-up would not end the stop. awakeSibling also
+// reports whether the sibling is waking up.
 func awakeSibling(of *appsv1.StatefulSet, siblings []*appsv1.StatefulSet) (set *appsv1.StatefulSet, wakes bool) {
 	for _, set := range siblings {
 		sleep, err := api.LoadSleep(set)

@@ -71,11 +71,11 @@ func movedSummary(record *api.Resize) string {
 		return ""
 	}
 	if record.GrowsWhileStopped() {
-		return fmt.Sprintf("; the volumes of %d of %d members have grown: %s grows the others", moved, len(record.Members),
-			api.RetryAnnotation)
+		return fmt.Sprintf("; the volumes of %d of %d members have grown: kubectl drydock retry grows the others", moved,
+			len(record.Members))
 	}
-	return fmt.Sprintf("; %d of %d members are on their new volumes: %s moves the others, kubectl drydock rollback moves these back",
-		moved, len(record.Members), api.RetryAnnotation)
+	return fmt.Sprintf("; %d of %d members are on their new volumes: kubectl drydock retry moves the others, "+
+		"kubectl drydock rollback moves these back", moved, len(record.Members))
 }
 
 // cleanUp removes the objects of the operation. After the deadline it stops waiting and returns a remark for the message. The journal

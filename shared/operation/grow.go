@@ -40,8 +40,8 @@ func requestWords(from, to resource.Quantity) string {
 // CannotGrow returns the message for a claim that the storage cannot expand to the size.
 func CannotGrow(claim *corev1.PersistentVolumeClaim, size resource.Quantity) string {
 	return fmt.Sprintf("the storage of class %s cannot expand claim %s to %s: %s. Other claims may have grown. Ask for less, or set %s=%s "+
-		"and ask again with %s", statefulset.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim), api.ResizeMethodAnnotation, api.MethodCopy,
-		api.RetryAnnotation)
+		"and ask again with kubectl drydock retry", statefulset.ClassOf(claim), claim.Name, &size, WhyNotGrown(claim),
+		api.ResizeMethodAnnotation, api.MethodCopy)
 }
 
 // GrowthContinues returns the end of a message about an aborted resize: which claims the storage still grows in place. It is empty if there

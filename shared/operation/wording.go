@@ -27,7 +27,14 @@ func HowToRetry(namespace string, resize *api.Resize) string {
 	if resize.IsRollback() {
 		return fmt.Sprintf("retry with kubectl drydock rollback -n %s sts/%s", namespace, resize.Set.Name)
 	}
-	return fmt.Sprintf("retry with kubectl drydock retry -n %s sts/%s", namespace, resize.Set.Name)
+	return "retry with " + retryCommand(namespace, resize.Set.Name)
+}
+
+// RetryCommand returns the command that repeats what has failed on the set.
+func RetryCommand(set *appsv1.StatefulSet) string { return retryCommand(set.Namespace, set.Name) }
+
+func retryCommand(namespace, name string) string {
+	return fmt.Sprintf("kubectl drydock retry -n %s sts/%s", namespace, name)
 }
 
 // RetriedOtherwise says how failed operations that a retry on the set does not repeat are tried again. It is empty if there are none.

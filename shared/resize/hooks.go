@@ -5,6 +5,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
@@ -35,8 +36,8 @@ func checkHooks(in Input, w *Changes) []Problem {
 		default:
 			if by := statefulset.NodeAccess(&template.Spec); by != "" {
 				found = append(found, problem(api.NodeAccessDenied, "the pod of annotation %s gets access to its node through %s, so Drydock does not "+
-					"run it. Allow it with: kubectl label namespace %s %s=%s, then retry with %s", hook.Annotation(), by, in.Set.Namespace,
-					api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation))
+					"run it. Allow it with: kubectl label namespace %s %s=%s, then %s", hook.Annotation(), by, in.Set.Namespace,
+					api.NodeAccessLabel, api.AllowValue, operation.RetryCommand(in.Set)))
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
@@ -82,8 +83,8 @@ func checkNodeAccess(in Input, w *Changes) []Problem {
 		return nil
 	}
 	return []Problem{problem(api.NodeAccessDenied, "the pods of StatefulSet %s get access to their nodes through %s, so Drydock does not "+
-		"create the set again. Allow it with: kubectl label namespace %s %s=%s, then retry with %s", in.Set.Name, by, in.Set.Namespace,
-		api.NodeAccessLabel, api.AllowValue, api.RetryAnnotation)}
+		"create the set again. Allow it with: kubectl label namespace %s %s=%s, then %s", in.Set.Name, by, in.Set.Namespace,
+		api.NodeAccessLabel, api.AllowValue, operation.RetryCommand(in.Set))}
 }
 
 // checkRuntime finds pods whose volumes a mover beside them cannot read consistently: pods on Windows, and pods in a guest with a separate
@@ -104,7 +105,8 @@ func checkRuntime(in Input, w *Changes) []Problem {
 			"systems. Grow the claims in place with %s=%s", in.Set.Name, api.ResizeMethodAnnotation, api.MethodExpand)}
 	case strings.Contains(class, "kata") && statefulset.Replicas(in.Set) > 0:
 		return []Problem{problem(api.RuntimeUnsupported, "the pods of StatefulSet %s run in guests (RuntimeClass %s), so a mover beside them "+
-			"does not see their writes. Scale the set to zero, then retry with %s", in.Set.Name, class, api.RetryAnnotation)}
+			"does not see their writes. Scale the set to zero, then retry with %s", in.Set.Name, class,
+			operation.RetryCommand(in.Set))}
 	}
 	return nil
 }

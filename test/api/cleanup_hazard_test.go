@@ -51,7 +51,7 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 			w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
 			w.Scale("web", 1)
 			doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, api.RetryAnnotation) ||
+			if !strings.Contains(doc.Message, "no route to host") || !strings.Contains(doc.Message, "kubectl drydock retry") ||
 				len(doc.Ordinals) != 1 ||
 				doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Tries < 3 {
 				t.Errorf("%s; %+v", doc.Message, doc.Ordinals)

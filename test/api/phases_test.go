@@ -123,7 +123,7 @@ type failing struct {
 }
 
 var failures = map[string]failing{
-	growsNow: {reason: api.ExpandInfeasible, says: api.RetryAnnotation, then: api.Succeeded,
+	growsNow: {reason: api.ExpandInfeasible, says: "kubectl drydock retry", then: api.Succeeded,
 		fail: func(r *resized) { r.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsNever }) },
 		mend: func(r *resized) { r.stop.release(r.World) }},
 	plannedNow: {reason: api.DeadlineExceeded, says: "kubectl drydock retry", then: api.Succeeded,
