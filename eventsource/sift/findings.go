@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/operation"
 )
 
-// findings are the results of a sweep: one notice for each set, and the operations that it has seen.
+// findings are the results of a sweep: one notice for each set and each rest of an operation, and the operations that it has seen.
 type findings struct {
 	tick    string
 	sets    int
@@ -63,10 +63,10 @@ func (r *findings) isOver(operation operationKey) bool {
 	return !r.isActive(operation) && !r.inJournals[operation]
 }
 
-// add adds a notice. Notices for the same set are merged: an unmet request may wait until the rest of an older operation is removed, so
-// both functions must be woken.
+// add adds a notice. Notices for the same set are merged, unless they name different operations: a function looks for the rest of an
+// operation only if its event names it.
 func (r *findings) add(n notice) {
-	key := events.Ref{Namespace: n.ref.Namespace, Name: n.ref.Name}
+	key := events.Ref{Namespace: n.ref.Namespace, Name: n.ref.Name, Operation: n.ref.Operation}
 	if known, ok := r.notices[key]; ok {
 		for _, f := range n.functions {
 			if !slices.Contains(known.functions, f) {

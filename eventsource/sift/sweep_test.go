@@ -21,6 +21,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -122,7 +123,7 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 				"controllerrevisions": list{journal()}}, "web: restore"},
 		"a held pod of an active operation": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Status(copying))}, "controllerrevisions": list{journal()},
-				"pods": list{held()}}, "web: backup restore"},
+				"pods": list{held()}}, "web: backup, web: restore"},
 		"a held pod that no set and no journal names": {
 			cluster{"statefulsets": list{build.Set("web", data)}, "pods": list{held()}}, "web: restore"},
 		"a held pod of an operation that has ended": {
@@ -134,10 +135,15 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 			cluster{"pods": list{build.With(held(), build.Finalizers())}}, ""},
 		"a journal whose set was deleted": {
 			cluster{"controllerrevisions": list{journal()}}, "web: restore backup pause-owner"},
+		"the record of a stop that its set has lost, and the set requests a resize": {
+			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"))},
+				"controllerrevisions": list{resources.MakeStopRecord(build.Set("web"), &api.Stop{Operation: build.SleepID, Kind: api.KindSleep,
+					Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, StoppedAt: &metav1.Time{Time: build.Now}})}},
+			"web: detect-resize, web: idle-timeout scale"},
 		"a journal whose set was replaced, and the new set requests a resize": {
 			cluster{"statefulsets": list{build.Set("web", data, build.UID("uid-2"), build.Resize("data=128Mi"))},
 				"controllerrevisions": list{journal()}},
-			"web: detect-resize restore backup pause-owner"},
+			"web: detect-resize, web: restore backup pause-owner"},
 		"an old volume whose retention has expired": {
 			cluster{"persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: restore"},
 		"an old volume whose retention has expired during an operation": {
