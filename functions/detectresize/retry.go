@@ -19,22 +19,23 @@ func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
 }
 
 // removeNeedlessRetry removes a retry annotation that repeats nothing, and says in an Event where it belongs. It must not stay: the next
-// failure would be retried at once. Under an operator it may stay, because its operation has ended for good, and the operator might copy it
-// again each time.
+// failure would be retried at once. Under an operator it stays, because it names its operation, and the operator might copy it again each
+// time.
 func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
-	if statefulset.Controller(in.Set) != nil {
+	records, patch, effect := operation.Of(in.Set), plan.PatchOf(plan.StatefulSets, in.Set), "had no effect and was removed"
+	if !records.Retried(in.Set) {
 		return plan.Noop(reason)
 	}
-	patch := consumeRetry(in, plan.PatchOf(plan.StatefulSets, in.Set))
-	if patch.Empty() {
-		return plan.Noop(reason)
+	if statefulset.Controller(in.Set) == nil {
+		patch.Unannotate(api.RetryAnnotation)
+	} else {
+		effect = "has no effect, so remove it"
 	}
 	why := fmt.Sprintf("StatefulSet %s has no resize request, and no sleep or cleanup that failed or was refused", in.Set.Name)
 	if reason == api.UpToDate {
 		why = fmt.Sprintf("the volumes of StatefulSet %s are as requested", in.Set.Name)
 	}
-	message := fmt.Sprintf("annotation %s had no effect and was removed: %s%s", api.RetryAnnotation, why,
-		operation.RetriedOtherwise(in.Set, operation.Of(in.Set)))
+	message := fmt.Sprintf("annotation %s %s: %s%s", api.RetryAnnotation, effect, why, operation.RetriedOtherwise(in.Set, records))
 	return plan.Do(reason, append(patch.Actions(), warn(in, "", api.NothingFailed, message))...)
 }
 

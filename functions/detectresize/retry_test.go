@@ -42,7 +42,7 @@ func TestRetryOfCleanupIsLeftToCleanupPod(t *testing.T) {
 
 // TestRetryThatRepeatsNothing is removed, and an Event says where it belongs. A retry that another function takes up stays.
 func TestRetryThatRepeatsNothing(t *testing.T) {
-	retry := build.Annotation(api.RetryAnnotation, "now")
+	retry, named := build.Annotation(api.RetryAnnotation, "now"), build.Annotation(api.RetryAnnotation, build.ID)
 	web := func(options ...build.Option) Input {
 		options = append([]build.Option{build.Template("data", "64Mi", "fixed"), retry}, options...)
 		return given(objects{build.Set("web", options...)}, bothMembers())
@@ -69,6 +69,8 @@ func TestRetryThatRepeatsNothing(t *testing.T) {
 			build.Annotation(api.CleanupTemplateAnnotation, "{}"))},
 		row{"the set is not opted in", web(build.Label(api.ManagedLabel, ""))},
 		row{"an operator copies it: it stays, and an Event explains it", web(build.ControlledBy("Database", "main"))},
+		row{"an operator makes the set, and nothing is left to do: it stays", given(set(build.Resize("data=64Mi"), named,
+			build.ControlledBy("Database", "main"), build.Status(build.Operation(api.Failed))))},
 		row{"an operator copies a retry of the past: it stays", web(build.ControlledBy("Database", "main"),
 			build.Annotation(api.RetryAnnotation, "ba9876543210"), build.Status(build.Operation(api.Failed)))},
 	)

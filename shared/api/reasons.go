@@ -311,6 +311,8 @@ const (
 	RequestOnOwner Reason = "RequestOnOwner"
 	// RollbackImpossible: An old volume that the rollback needs is missing or ambiguous, or does not fit its claim.
 	RollbackImpossible Reason = "RollbackImpossible"
+	// LeftToOwner: Only the StatefulSet itself differs from the request, and its operator, which is not paused, makes it.
+	LeftToOwner Reason = "LeftToOwner"
 	// OwnerDeleting: The custom resource that owns the StatefulSet is being deleted.
 	OwnerDeleting Reason = "OwnerDeleting"
 	// RootMoverNeeded: The copy needs a mover that runs as root, which the namespace does not allow.

@@ -87,6 +87,9 @@ func Compare(in Input) *Changes {
 	}
 	growth.seed, growth.targets = api.GrowthRequest(growth.GrowTo), world.FloorTargets(growth.GrowTo)
 	growth.compareTargets(in)
+	if growth.isLeftToOwner(in) {
+		growth.Recreate = false
+	}
 	return &growth
 }
 
@@ -108,6 +111,18 @@ func (w *Changes) compareRequest(in Input, record *api.Resize) {
 	w.compareFields(in, request)
 	w.targets = world.RequestedTargets(in.Set, w.Request, request, record)
 	w.compareTargets(in)
+	if owner := statefulset.Controller(in.Set); owner != nil && w.isLeftToOwner(in) {
+		w.addProblem(problem(api.LeftToOwner, "every claim fulfils the request, only StatefulSet %s itself differs. Its operator makes it, and "+
+			"would undo the change, because %s=%s keeps it active. Change %s %s instead. To let Drydock create the set again once, run: %s",
+			in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, owner.Kind, owner.Name, operation.RetryCommand(in.Set)))
+	}
+}
+
+// isLeftToOwner reports whether the operation would change no claim, but only create the set again, while its operator is active. The
+// operator may then delete the set and create it again, with a copy of the request, without end.
+func (w *Changes) isLeftToOwner(in Input) bool {
+	ignored := api.OwnerPolicy(in.Set.Annotations[api.OwnerPolicyAnnotation]) == api.OwnerIgnore
+	return ignored && statefulset.Controller(in.Set) != nil && w.Recreate && len(w.Claims) == 0 && !in.retryRequested()
 }
 
 // compareTargets compares the targets with the templates and claims of the set.

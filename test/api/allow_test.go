@@ -45,7 +45,7 @@ func TestTenantCannotPauseOperatorsResource(t *testing.T) {
 	w.Annotate("cache", map[string]string{api.PausedAnnotation: "false"})
 	sendSetEvent(t, w, drive, events.Wake, "cache")
 	w.UntilSleep(drive, "cache", api.Succeeded)
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry succeeds", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()

@@ -104,7 +104,7 @@ func TestInfeasibleAttributesAreReverted(t *testing.T) {
 	}
 	expectEvents(t, w, "web", "Warning AttributesInfeasible")
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry succeeds", func() string {
 		ticks(t, drive, 1)
 		if status := w.Status("web"); status.Phase != api.Succeeded {

@@ -187,7 +187,7 @@ func TestDeletedSetWithFailedCleanupIsHeld(t *testing.T) {
 		t.Error("the set is still written to")
 	}
 	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "again"})
+	w.Retry("web")
 	untilGone(w, drive, "web")
 	expectDeleted(t, w, []string{"data-web-0", "data-web-1"}, []string{"web-1", "web-0"})
 	expectClean(t, w, drive)

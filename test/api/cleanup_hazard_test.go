@@ -37,7 +37,7 @@ func untilReady(w *kit.World, drive *kit.Drive, name string, replicas int32) {
 func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 	for how, retry := range map[string]func(w *kit.World, drive *kit.Drive) error{
 		"by annotation": func(w *kit.World, _ *kit.Drive) error {
-			w.Annotate("web", map[string]string{api.RetryAnnotation: "please"})
+			w.Retry("web")
 			return nil
 		},
 		"by event": func(w *kit.World, drive *kit.Drive) error { return w.SendSetEvent(drive, events.Retry, "web") },
@@ -457,7 +457,7 @@ func TestAbortedCleanupKeepsClaims(t *testing.T) {
 	ticks(t, drive, 4)
 	expectClean(t, w, drive)
 	expectDeleted(t, w, nil, nil)
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "go on"})
+	w.Retry("web")
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
 }

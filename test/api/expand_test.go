@@ -188,7 +188,7 @@ func TestInfeasibleExpansionIsReverted(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline }) // the pool has become larger
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry succeeds", func() string {
 		ticks(t, drive, 1)
 		if status := w.Status("web"); status.Phase != api.Succeeded {
@@ -268,7 +268,7 @@ func TestExpansionExceedsDeadline(t *testing.T) {
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsOnline })
 	w.Settings = kit.Settings() // on a busy machine the growth may take some seconds
 	drive := w.Drive(nil)
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry succeeds", func() string {
 		ticks(t, drive, 1)
 		if status := w.Status("web"); status.Phase != api.Succeeded {

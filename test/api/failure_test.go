@@ -29,7 +29,7 @@ func TestFailedCopyLeavesSetUnchanged(t *testing.T) {
 	expectEvents(t, w, "web", "Warning CopyFailed")
 
 	w.Node.Set(func(n *kit.Node) { n.FailMovers = false })
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	if err := drive.Tick(context.Background()); err != nil {
 		t.Fatal(err)
 	}

@@ -171,7 +171,7 @@ func TestFailedHookBeforeMemberKeepsItRunning(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 1})
 	hooks.succeed()
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry has begun", func() string { return ticked(t, w, drive, record.Operation) })
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	hooks.expect(t, "before web-1 of start 1",
@@ -193,7 +193,7 @@ func TestFailedHookAfterMemberStopsNoOther(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 	pods.expectStarts(t, map[string]int{"web-0": 1, "web-1": 2})
 	hooks.succeed()
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry has begun", func() string { return ticked(t, w, drive, record.Operation) })
 	expectPhase(t, w.Finish(drive, "web"), api.Succeeded)
 	hooks.expect(t, "before web-1 of start 1", "after web-1 of start 2", "before web-0 of start 1", "after web-0 of start 2")

@@ -32,7 +32,7 @@ func TestSetWithAccessToItsNodeNeedsConsent(t *testing.T) {
 		t.Error("the set was touched")
 	}
 	w.LabelNamespace(api.NodeAccessLabel, api.AllowValue)
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the resize succeeds", func() string {
 		if status := w.Finish(drive, "web"); status.Phase != api.Succeeded {
 			return string(status.Phase) + ": " + status.Message

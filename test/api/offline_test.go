@@ -154,7 +154,7 @@ func TestInfeasibleGrowthOfHeldMember(t *testing.T) {
 	expectWhole(t, w, "web", 2, "data-web-0", "data-web-1")
 
 	w.Node.Set(func(n *kit.Node) { n.Growth = kit.GrowsDetached }) // the pool has become larger
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry succeeds", func() string {
 		ticks(t, drive, 1)
 		if status := w.Status("web"); status.Phase != api.Succeeded {

@@ -249,7 +249,7 @@ func TestOwnerWithoutRightsStopsNothing(t *testing.T) {
 	}
 	w.GrantPause(denied)
 	before := content(w.Custom(row, "TidbCluster", "main"))
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry succeeds", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
 			return err.Error()

@@ -151,7 +151,7 @@ func TestRetryRepeatsRefusedRequest(t *testing.T) {
 	expectPhase(t, w.Finish(drive, "web"), api.Refused)
 
 	w.CreateQuota(corev1.ResourceRequestsStorage, "1Gi")
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	w.Eventually("the retry is taken", func() string {
 		_ = drive.Tick(context.Background())
 		if _, there := w.Set("web").Annotations[api.RetryAnnotation]; there {

@@ -210,7 +210,7 @@ func TestRetryOnWrongObjectIsAnswered(t *testing.T) {
 			t.Errorf("%d Events say %q: %v", count, message, list.Items)
 		}
 	}
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"})
+	w.Retry("web")
 	answered("StatefulSet web has no resize request", func() map[string]string { return w.Set("web").Annotations })
 	must(t, w.CreateScaler("pilot", v1alpha1.ScalerSpec{Target: "web"}))
 	w.Eventually("the Scaler is ready", func() string {

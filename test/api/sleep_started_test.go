@@ -50,7 +50,7 @@ func TestSleepEndsIfDeploymentToolRestoresReplicas(t *testing.T) {
 	if sleep := sleepAndHeal(); sleep.Reason != api.StartedByOthers || !mentions(sleep.Message, "10m0s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 	}
-	w.Annotate("web", map[string]string{api.RetryAnnotation: "now"}) // otherwise the next sleep waits for ten minutes
+	w.Retry("web") // otherwise the next sleep waits for ten minutes
 	sleep := sleepAndHeal()
 	if sleep.Reason != api.StartedByOthers || !mentions(sleep.Message, `"argocd-controller"`, " 2 ", "20m0s") {
 		t.Errorf("%s: %s", sleep.Reason, sleep.Message)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 )
 
 // CreateSet creates the StatefulSet and waits until it is ready.
@@ -63,6 +64,18 @@ func (w *World) Annotate(name string, annotations map[string]string) {
 	w.T.Helper()
 	body, _ := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
 	w.patchSet(name, body)
+}
+
+// Retry asks for a retry as kubectl drydock retry does: with the id of an operation that waits for one.
+func (w *World) Retry(name string) {
+	w.T.Helper()
+	id := "now"
+	for _, record := range operation.Of(w.Set(name)).All() {
+		if phase := record.Head().Phase; phase == api.Failed || phase == api.Refused {
+			id = record.Head().Operation
+		}
+	}
+	w.Annotate(name, map[string]string{api.RetryAnnotation: id})
 }
 
 // Scale sets the replicas as a user or an autoscaler would.

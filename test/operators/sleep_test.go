@@ -170,7 +170,8 @@ func TestOperatorWithoutRow(t *testing.T) {
 			t.Errorf("%s: %s", sleep.Reason, sleep.Message)
 		}
 		w.stays("the set runs", held, w.ready)
-		w.Annotate(k.set, map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore), api.RetryAnnotation: "now"})
+		w.Annotate(k.set, map[string]string{api.OwnerPolicyAnnotation: string(api.OwnerIgnore)})
+		w.Retry(k.set)
 		w.UntilSleep(w.drive, k.set, api.Asleep)
 		w.wake()
 		w.becomes("the set runs, and its resource is unchanged", func() string { return w.left(want) })

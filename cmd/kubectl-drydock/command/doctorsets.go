@@ -58,7 +58,7 @@ func (s *session) owners(ctx context.Context, f *doctor.Facts) {
 	sets := listed[appsv1.StatefulSet](ctx, s, kindOf("apps", "v1", "statefulsets"), s.namespace,
 		metav1.ListOptions{LabelSelector: api.ManagedLabel + "=true"})
 	f.Owners = doctor.Convert(sets, func(all []appsv1.StatefulSet) []doctor.Owner { return doctor.OwnersOf(all, registry) })
-	allows := map[string]bool{}
+	consents := map[string]api.OwnerConsent{}
 	for i := range f.Owners.Value {
 		o := &f.Owners.Value[i]
 		for _, right := range o.Rights() {
@@ -71,18 +71,25 @@ func (s *session) owners(ctx context.Context, f *doctor.Facts) {
 				o.Lacking = append(o.Lacking, right.Verb)
 			}
 		}
-		if _, known := allows[o.Namespace]; !known {
-			namespace := one[corev1.Namespace](ctx, s, kindOf("", "v1", "namespaces"), "", o.Namespace)
-			allows[o.Namespace] = !namespace.Known() || namespace.Value == nil ||
-				api.ConsentOf(namespace.Value.Labels).AllowsPause()
+		if _, known := consents[o.Namespace]; !known {
+			consents[o.Namespace] = s.consentOf(ctx, o.Namespace)
 		}
-		o.Forbids = !allows[o.Namespace]
+		o.Forbids, o.ForbidsUpdates = !consents[o.Namespace].AllowsPause(), o.Updates && !consents[o.Namespace].AllowsUpdate()
 	}
 	for i := range sets.Value {
 		if set := &sets.Value[i]; s.optInAdvice(ctx, registry, set) != "" {
 			f.Unlabelled = append(f.Unlabelled, doctor.Unlabelled{Set: set.Namespace + "/" + set.Name, Command: registry.OptInCommand(set)})
 		}
 	}
+}
+
+// consentOf returns the consent of the namespace. One that the user may not read counts as given.
+func (s *session) consentOf(ctx context.Context, name string) api.OwnerConsent {
+	namespace := one[corev1.Namespace](ctx, s, kindOf("", "v1", "namespaces"), "", name)
+	if !namespace.Known() || namespace.Value == nil {
+		return api.ConsentToUpdate
+	}
+	return api.ConsentOf(namespace.Value.Labels)
 }
 
 // mayPauseOwner reports whether the account of pause-owner has the right.

@@ -259,6 +259,12 @@ func TestDiagnoseNamesTheProblemAndTheRemedy(t *testing.T) {
 				f.Owners.Value[i].Forbids = true
 			}
 		}, "owners"},
+		{"a namespace allows pauses, and a set asks for more", healthy(), func(f *Facts) {
+			f.Owners = known(ownersOfSets())
+			for i := range f.Owners.Value {
+				f.Owners.Value[i].ForbidsUpdates = f.Owners.Value[i].Updates
+			}
+		}, "owners"},
 		{"an operator removes the label", healthy(), func(f *Facts) {
 			f.Unlabelled = []Unlabelled{{"shop/mq-server", "kubectl label -n shop rabbitmqclusters.rabbitmq.com mq drydock.dev/managed=true"}}
 		}, "owners"},
@@ -279,7 +285,7 @@ func ownersOfSets(lacking ...string) []Owner {
 	}
 	all := OwnersOf([]appsv1.StatefulSet{
 		set("shop", "rabbitmq.com/v1beta1", "RabbitmqCluster", ""),
-		set("shop", "rabbitmq.com/v1beta1", "RabbitmqCluster", "pause"),
+		set("shop", "rabbitmq.com/v1beta1", "RabbitmqCluster", "update"),
 		set("search", "upstream.pgv2.percona.com/v1beta1", "PostgresCluster", ""),
 		set("shop", "acme.example.com/v1", "Anvil", ""),
 		set("shop", "other.example.com/v1", "Ignored", "ignore"),

@@ -147,6 +147,8 @@ type Owner struct {
 	Lacking []string
 	// Sets counts the sets.
 	Sets int
-	// Forbids is true if the namespace does not allow a pause.
-	Forbids bool
+	// Updates is true if a set asks Drydock to write its size and class into the custom resource.
+	Updates bool
+	// Forbids is true if the namespace does not allow a pause, and ForbidsUpdates if it does not allow what Updates asks for.
+	Forbids, ForbidsUpdates bool
 }

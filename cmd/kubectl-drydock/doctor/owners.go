@@ -25,7 +25,7 @@ func (o Owner) Rights() []Right {
 
 // OwnersOf returns the kinds that control the sets, without the sets whose owners Drydock ignores.
 func OwnersOf(sets []appsv1.StatefulSet, registry owners.Registry) []Owner {
-	found := map[ownerKey]int{}
+	found, updates := map[ownerKey]int{}, map[ownerKey]bool{}
 	for i := range sets {
 		set := &sets[i]
 		controller := metav1.GetControllerOf(set)
@@ -33,12 +33,14 @@ func OwnersOf(sets []appsv1.StatefulSet, registry owners.Registry) []Owner {
 			continue
 		}
 		if group, err := schema.ParseGroupVersion(controller.APIVersion); err == nil {
-			found[ownerKey{set.Namespace, group.Group, controller.Kind}]++
+			key := ownerKey{set.Namespace, group.Group, controller.Kind}
+			found[key]++
+			updates[key] = updates[key] || set.Annotations[api.OwnerPolicyAnnotation] == string(api.OwnerUpdate)
 		}
 	}
 	var all []Owner
 	for key, sets := range found {
-		o := Owner{Namespace: key.namespace, Group: key.group, Kind: key.kind, Sets: sets}
+		o := Owner{Namespace: key.namespace, Group: key.group, Kind: key.kind, Sets: sets, Updates: updates[key]}
 		if row, known := registry.Find(o.Group, o.Kind); known {
 			o.Operator, o.Plural, o.Verbs = row.Operator, row.Plural(o.Kind), []string{"get", "patch"}
 			if row.PausedThroughController {
@@ -86,15 +88,14 @@ func owned(f Facts) []Finding {
 		findings = append(findings, Finding{subject, Note, "Drydock does not know how to pause " + list(unknown),
 			"add a row to DRYDOCK_OWNERS, or pause the operator yourself and set drydock.dev/owner-policy=ignore on the sets"})
 	}
-	var forbidding []string
-	for _, o := range f.Owners.Value {
-		if o.Forbids && o.Operator != "" && !slices.Contains(forbidding, o.Namespace) {
-			forbidding = append(forbidding, o.Namespace)
-		}
-	}
-	for _, namespace := range forbidding {
+	for _, namespace := range namespacesOf(f.Owners.Value, func(o Owner) bool { return o.Forbids }) {
 		findings = append(findings, Finding{subject, Problem,
 			"namespace " + namespace + " does not allow Drydock to pause the operators of its sets", owners.ConsentCommand(namespace)})
+	}
+	for _, namespace := range namespacesOf(f.Owners.Value, func(o Owner) bool { return o.ForbidsUpdates }) {
+		findings = append(findings, Finding{subject, Problem, fmt.Sprintf("namespace %s does not allow Drydock to write the size and class of a "+
+			"resize into custom resources, although a set there has %s=%s", namespace, api.OwnerPolicyAnnotation, api.OwnerUpdate),
+			owners.UpdateConsentCommand(namespace)})
 	}
 	for _, u := range f.Unlabelled {
 		findings = append(findings, Finding{subject, Problem, "the operator of StatefulSet " + u.Set + " removes the label " + api.ManagedLabel +
@@ -104,6 +105,17 @@ func owned(f Facts) []Finding {
 		findings = append(findings, Finding{subject, OK, ownedState(f.Owners.Value), ""})
 	}
 	return findings
+}
+
+// namespacesOf returns the namespaces of the owners with a row that match.
+func namespacesOf(all []Owner, match func(Owner) bool) []string {
+	var namespaces []string
+	for _, o := range all {
+		if match(o) && o.Operator != "" && !slices.Contains(namespaces, o.Namespace) {
+			namespaces = append(namespaces, o.Namespace)
+		}
+	}
+	return namespaces
 }
 
 func ownedState(all []Owner) string {
