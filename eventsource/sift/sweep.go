@@ -204,8 +204,9 @@ func (f *Function) sweepJournals(ctx context.Context, namespace string, now time
 		})
 }
 
-// sweepPods finds cleanup pods whose set was deleted, was replaced, or has lost its record. It also finds every held pod: a held pod that
-// no operation needs is never replaced, so restore must release it.
+// sweepPods finds cleanup pods whose set was deleted, was replaced, or has lost its record, and movers of operations that have ended: a
+// slow process may have created their Job afterwards. It also finds every held pod: a held pod that no operation needs is never replaced,
+// so restore must release it.
 func (f *Function) sweepPods(ctx context.Context, namespace string, found *findings) error {
 	return kube.Pages(ctx, f.client, plan.Pods, namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
@@ -214,6 +215,8 @@ func (f *Function) sweepPods(ctx context.Context, namespace string, found *findi
 			case err != nil || link == nil || link.Namespace != l.Items[i].Namespace: // forged, as in sweepJournals
 			case link.Role == api.RoleCleaner && !found.isActive(operationKey{link.Namespace, link.Operation}):
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.CleanupPod}))
+			case link.Role == api.RoleMover && found.isOver(operationKey{link.Namespace, link.Operation}):
+				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.Restore}))
 			case link.Role == api.RoleHeld && statefulset.Held(&l.Items[i]):
 				found.figures.addHeld(&l.Items[i])
 				found.add(noticeOfLinked(&l.Items[i], []api.Function{api.Restore}))

@@ -290,6 +290,12 @@ func TestStaleHoldsAreReleased(t *testing.T) {
 		Set: api.SetRef{Name: "web"}, Member: ptr.To(0)})
 	check(t,
 		testCase{"the operation has ended, and the pod runs", situation(setWith(done), pod(0, build.Held(0)), source(web0))},
+		testCase{"the operation has ended, and a slow process has created a mover", situation(setWith(done), pod(0), source(web0),
+			objects{build.Job(0, 1)})},
+		testCase{"the operation has ended, and its journal is there: its Jobs go with it", situation(setWith(done), journalOf(web0), pod(0),
+			source(web0), objects{build.Job(0, 1)})},
+		testCase{"the record is lost, and a slow process has created a mover", situation(objects{build.Set("web")}, pod(0), source(web0),
+			objects{build.Job(0, 1)})},
 		testCase{"the operation has ended, and the pod has stopped", situation(setWith(done), heldPodOf(0), source(web0))},
 		testCase{"no record knows the operation", situation(objects{build.Set("web")}, heldPodOf(0), source(web0))},
 		testCase{"a lock of an ended operation", situation(setWith(done), lock(0), source(web0))},

@@ -2,12 +2,15 @@ package restore
 
 import (
 	"fmt"
+	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
 )
 
 // staleHoldReleases returns the release of each held pod that no member of an active operation needs. Either its operation ended before
@@ -39,6 +42,16 @@ func staleHoldReleases(in Input, record *api.Resize) (releases, warnings []plan.
 		}
 	}
 	return releases, warnings
+}
+
+// leftMovers returns the deletion of each mover's Job whose operation has ended. A slow process may have created it afterwards. Its pod
+// would keep its claims from a later resize for ever. While an operation has a journal, the operation deletes its Jobs.
+func leftMovers(in Input, record *api.Resize) []plan.Action {
+	return deleteJobs(slices.DeleteFunc(slices.Clone(in.Jobs), func(job *batchv1.Job) bool {
+		link, err := api.LoadLink(job)
+		return err != nil || link == nil || !statefulset.IsOfMover(job, job.Name, link.Operation) || in.Journal(link.Operation) != nil ||
+			record.Active() && record.Operation == link.Operation
+	}))
 }
 
 // locksForMissingClaim reports whether the pod locks the name of a starting member while one of its claims is missing, see
