@@ -21,6 +21,7 @@
 package swarm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -229,11 +230,16 @@ func (w *World) route(e event.Event) {
 			w.queue = append(w.queue, delivery{f, e})
 		}
 	}
-	slices.SortStableFunc(w.queue, func(a, b delivery) int { return strings.Compare(string(a.to)+a.Subject(), string(b.to)+b.Subject()) })
+	slices.SortStableFunc(w.queue, func(a, b delivery) int {
+		return cmp.Or(strings.Compare(string(a.to)+a.Subject(), string(b.to)+b.Subject()), strings.Compare(about(a.Event), about(b.Event)))
+	})
 	w.queue = slices.CompactFunc(w.queue, func(a, b delivery) bool {
-		return a.to == b.to && a.Subject() == b.Subject() && a.Type() == b.Type()
+		return a.to == b.to && a.Subject() == b.Subject() && a.Type() == b.Type() && about(a.Event) == about(b.Event)
 	})
 }
+
+// about returns the operation that the event names, or nothing.
+func about(e event.Event) string { return fmt.Sprint(e.Extensions()["operation"]) }
 
 // sourceKinds are the resources that config/base/source.yaml watches, with the label that it selects. Scalers need none.
 var sourceKinds = map[string]string{"statefulsets": api.ManagedLabel, "persistentvolumeclaims": api.OperationLabel,
