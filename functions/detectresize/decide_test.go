@@ -84,6 +84,9 @@ func TestRequests(t *testing.T) {
 			bothMembers())},
 		row{"the operator is ignored, and the claims have grown by usage", given(ofOperator("32Mi", "fixed", build.GrowTo("data=64Mi", "")),
 			bothMembers())},
+		row{"the operator is ignored, only the template differs, and a volume is nearly full: it grows", given(ofOperator("32Mi",
+			expandableClass, build.Resize("data=64Mi"), build.GrowTo("data=128Mi", "data=64Mi")), expandable("data-web-0", "64Mi", "64Mi"),
+			expandable("data-web-1", "64Mi", "64Mi"), pods())},
 		row{"no operator makes the set, and only the template differs", given(objects{build.Set("web", build.Replicas(2),
 			build.Template("data", "128Mi", "fixed"), build.Resize("data=64Mi"), build.Annotation(api.OwnerPolicyAnnotation, "ignore"))},
 			bothMembers())},
@@ -186,10 +189,12 @@ func TestRollbackRequests(t *testing.T) {
 		row{"one of two old volumes is gone", given(set(requested, build.Status(done)), bothMembers(), oldVolume("data-web-0"))},
 		row{"only some members were moved: these members go back",
 			given(set(requested, build.Status(partly)), bothMembers(), oldVolume("data-web-1"))},
-		row{"under an operator, no old volume is retained: the annotation stays",
+		row{"under an operator, no old volume is retained",
 			given(ofOperator("64Mi", "fixed", requested, build.Status(build.Operation(api.Succeeded))), bothMembers())},
-		row{"under an operator, no old volume is retained, and a resize is requested: it begins", given(ofOperator("64Mi", "fixed", requested,
+		row{"under an operator, no old volume is retained, and a resize is requested", given(ofOperator("64Mi", "fixed", requested,
 			build.Resize("data=32Mi"), build.Status(build.Operation(api.Succeeded))), bothMembers())},
+		row{"a retry event comes while the rollback waits", with(given(set(requested), tied, claims("data-web-1"), pods(), kept),
+			func(in *Input) { in.Retry = &resize.Retry{} })},
 		row{"under an operator, the rollback has begun, and its annotation is copied again",
 			given(ofOperator("64Mi", "fixed", requested, build.Status(again(api.Moving))), bothMembers(), kept)},
 		row{"under an operator, the rollback failed, and its annotation is copied again",
@@ -463,4 +468,14 @@ func TestGrowth(t *testing.T) {
 					r.Request, r.Templates[0].Size = "data=96Mi", resource.MustParse("96Mi")
 				}))), expandable("data-web-0", "96Mi", "96Mi"), expandable("data-web-1", "96Mi", "96Mi"), pods())},
 	)
+}
+
+// TestLongNamesOfOwnersFitTheRecord: a tenant chooses the owner of its set.
+func TestLongNamesOfOwnersFitTheRecord(t *testing.T) {
+	in := given(ofOperator("128Mi", "fixed", build.Resize("data=64Mi")), bothMembers())
+	in.Set.OwnerReferences[0].Kind, in.Set.OwnerReferences[0].Name = strings.Repeat("K", 200_000), strings.Repeat("n", 100_000)
+	record := build.Stored(Decide(in))
+	if record.Reason != api.LeftToOwner || len(record.Message) > 2000 {
+		t.Errorf("%s with a message of %d bytes", record.Reason, len(record.Message))
+	}
 }

@@ -9,7 +9,6 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/statefulset"
 )
 
 // wantedChanges returns the changes that the request needs. If there are none, it returns the plan for that situation.
@@ -29,20 +28,13 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 }
 
 // requestedRollback returns the id of the operation that the user wants to roll back. It is empty if there is none, or if no operation may
-// start now. Under an operator the annotation of a refused rollback stays, and must not prevent a resize.
+// start now.
 func requestedRollback(in Input) string {
 	if reason, _ := resize.Busy(in.Input); reason != "" { // want reports it
 		return ""
 	}
 	record, _ := in.Record() // Busy has read it
-	id := resize.RequestedRollback(in.Set, record)
-	if id == "" || statefulset.Controller(in.Set) == nil {
-		return id
-	}
-	if wanted, _ := wantedChanges(in); wanted != nil && rollbackObstacle(in, resize.Rollback(in.Input, id), id) != nil {
-		return ""
-	}
-	return id
+	return resize.RequestedRollback(in.Set, record)
 }
 
 // firstObstacle returns the first problem that prevents the resize, or nil. The dry run of the movers' pods comes last: it is made only if

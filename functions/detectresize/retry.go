@@ -12,7 +12,7 @@ import (
 
 // consumeRetry adds the removal of the retry annotation to the patch. A retry of something else stays.
 func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
-	if operation.Of(in.Set).Retried(in.Set) {
+	if operation.Of(in.Set).ResizeRetried(in.Set) {
 		return patch.Unannotate(api.RetryAnnotation)
 	}
 	return patch
@@ -23,7 +23,7 @@ func consumeRetry(in Input, patch *plan.Patch) *plan.Patch {
 // time.
 func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
 	records, patch, effect := operation.Of(in.Set), plan.PatchOf(plan.StatefulSets, in.Set), "had no effect and was removed"
-	if !records.Retried(in.Set) {
+	if !records.ResizeRetried(in.Set) {
 		return plan.Noop(reason)
 	}
 	if statefulset.Controller(in.Set) == nil {
@@ -50,7 +50,7 @@ func explainRetry(in Input) plan.Plan {
 // waitForObstacle reports in an Event why the resize does not start yet. Each tick tries again. A retry that came as an event is first
 // stored as an annotation, so that the next tick finds it.
 func waitForObstacle(in Input, found resize.Problem) plan.Plan {
-	if records := operation.Of(in.Set); in.Retry != nil && !records.Retried(in.Set) {
+	if records := operation.Of(in.Set); in.Retry != nil && records.Resize != nil && !records.ResizeRetried(in.Set) {
 		patch := plan.PatchOf(plan.StatefulSets, in.Set).Annotate(api.RetryAnnotation, records.Resize.Operation)
 		return plan.Do(found.Reason, patch.Actions()...)
 	}

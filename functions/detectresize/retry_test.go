@@ -52,6 +52,9 @@ func TestRetryThatRepeatsNothing(t *testing.T) {
 			Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: scaler}}
 		return build.Annotation(api.ScaleAnnotation, failed.Encode())
 	}
+	rolledBack := build.Operation(api.Succeeded, build.RollbackOf(build.ID), func(r *api.Resize) { r.Operation = "ba9876543210" })
+	rollback, ofSleep := build.Annotation(api.RetryAnnotation, "ba9876543210"), build.Annotation(api.RetryAnnotation, build.SleepID)
+	refusedSleep := build.WithSleep(build.Sleep(api.Refused))
 	sleep := func(phase api.Phase) build.Option { return build.WithSleep(build.Sleep(phase)) }
 	cleanup := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Kind: api.KindCleanup, Operation: "c0ffee012345", Phase: api.Failed,
 		Set: api.SetRef{Name: "web", UID: "uid-web"}}}
@@ -71,6 +74,12 @@ func TestRetryThatRepeatsNothing(t *testing.T) {
 		row{"an operator copies it: it stays, and an Event explains it", web(build.ControlledBy("Database", "main"))},
 		row{"an operator makes the set, and nothing is left to do: it stays", given(set(build.Resize("data=64Mi"), named,
 			build.ControlledBy("Database", "main"), build.Status(build.Operation(api.Failed))))},
+		row{"an operator makes the set, and kubectl drydock resize repeats what was rolled back", given(ofOperator("64Mi", "fixed",
+			build.Resize("data=128Mi"), build.Status(rolledBack), rollback), bothMembers())},
+		row{"an operator makes the set, and the retry is for its sleep", given(ofOperator("64Mi", "fixed", build.Resize("data=128Mi"),
+			build.Status(build.Operation(api.Failed)), refusedSleep, ofSleep), bothMembers())},
+		row{"an operator makes the set, which fulfils its request, and the retry is for its sleep", given(ofOperator("64Mi", "fixed",
+			build.Resize("data=64Mi"), refusedSleep, ofSleep), bothMembers())},
 		row{"an operator copies a retry of the past: it stays", web(build.ControlledBy("Database", "main"),
 			build.Annotation(api.RetryAnnotation, "ba9876543210"), build.Status(build.Operation(api.Failed)))},
 	)

@@ -6,7 +6,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
 
@@ -38,12 +37,9 @@ func rollbackObstacle(in Input, changes *resize.Changes, operation string) *resi
 	return nil
 }
 
-// refuseRollback reports the problem in an Event and removes the rollback annotation. Under an operator, which might copy it again each
-// time, the annotation stays, and the rollback begins when the problem is gone, like a resize, unless another operation has begun.
+// refuseRollback reports the problem in an Event and removes the rollback annotation, so that the rollback does not begin later, when its
+// user no longer thinks of it.
 func refuseRollback(in Input, found resize.Problem) plan.Plan {
-	patch := plan.PatchOf(plan.StatefulSets, in.Set)
-	if statefulset.Controller(in.Set) == nil {
-		patch.Unannotate(api.RollbackAnnotation)
-	}
+	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "the rollback is refused: "+found.Message))...)
 }

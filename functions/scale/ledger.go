@@ -20,7 +20,7 @@ func (in Input) keepLedger() plan.Plan {
 		notes = append(notes, plan.Event(in.Namespace, in.Name, plan.Note{Warning: true, Reason: reason, Message: fmt.Sprintf(message, args...),
 			UID: set.UID}))
 	}
-	written, ordered := set.Annotations[api.CleanupFromAnnotation]
+	written, ordered := members.Asked(set)
 	if ordered {
 		patch.Unannotate(api.CleanupFromAnnotation)
 	}

@@ -2,6 +2,7 @@ package scale
 
 import (
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
@@ -100,7 +102,12 @@ func TestOrderOfUserIsCarriedOut(t *testing.T) {
 		orders  bool
 		warning string
 	}{"1": {true, ""}, "0": {false, "nothing is cleaned up: the StatefulSet has the ordinals from 0 to before 1"}} {
-		set := counted(1, incomplete, build.Annotation(api.CleanupFromAnnotation, from))
+		set := counted(1, incomplete)
+		n, err := strconv.Atoi(from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set.Annotations[api.CleanupFromAnnotation] = members.OrderFrom(set, n)
 		p := Decide(Input{Now: build.Now, Namespace: build.Namespace, Name: "web", Set: set})
 		ledger, warning := build.StoredLedger(p), warningOf(p)
 		if (ledger.Removing != nil) != row.orders || !strings.Contains(warning, row.warning) {

@@ -85,8 +85,8 @@ const (
 	RetryAnnotation = Prefix + "retry"
 
 	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on
-	// the volumes that they replace. It is removed when the rollback begins or is refused. On a StatefulSet that an operator makes, it must be
-	// the id of the latest operation, and after a refusal it stays.
+	// the volumes that they replace. It is removed when the rollback begins or is refused. On a StatefulSet that an operator makes, a copy of
+	// what was just rolled back does nothing.
 	RollbackAnnotation = Prefix + "rollback"
 
 	// AbortAnnotation on a StatefulSet, with any value, ends its operation. Moved members stay on their new volumes, the others start on
@@ -155,7 +155,8 @@ const (
 	CleanupOnScaleUpAnnotation = Prefix + "cleanup-on-scale-up"
 
 	// CleanupFromAnnotation on a StatefulSet is an ordinal: the pods from there on are not expected back, so their claims are cleaned up.
-	// The command kubectl drydock cleanup --from writes it, and Drydock removes it.
+	// The command kubectl drydock cleanup --from writes it, for example "2@UID/12" with the UID and the generation of the StatefulSet, for
+	// which alone it counts. Drydock removes it.
 	CleanupFromAnnotation = Prefix + "cleanup-from"
 
 	// CleanupAtZeroAnnotation on a StatefulSet, when "true", says that a user who scales the set to zero does not expect its pods back.

@@ -21,6 +21,8 @@ type Ledger struct {
 	Generation int64 `json:"generation"`
 	// Orders counts the orders so far. It gives each order its number.
 	Orders int `json:"orders,omitempty"`
+	// Answered is the latest order of a user that was added or refused, as written.
+	Answered string `json:"answered,omitempty"`
 	// Removing is the order to remove pods with their claims, or nil.
 	Removing *Removal `json:"removing,omitempty"`
 }

@@ -91,9 +91,9 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 			"before a cleanup; set it to %s, or remove annotation %s", statefulset.WhenScaled(set), statefulset.Retain, key)
 	}
 	if isRefusedOnDelete(set) {
-		owner := statefulset.Controller(set)
+		owner := set.OwnerReferences[0]
 		return nil, problem(api.DeletesClaims, "annotation %s would delete the claims when the operator of %s %s deletes the set to create it "+
-			"again; remove the annotation", api.CleanupOnDeleteAnnotation, text.Clip(owner.Kind, 63), owner.Name)
+			"again; remove the annotation", api.CleanupOnDeleteAnnotation, text.Clip(owner.Kind, longestName), text.Clip(owner.Name, longestName))
 	}
 	if members.GoesWithItsData(set) && statefulset.WhenDeleted(set) != statefulset.Retain {
 		return nil, problem(api.DeletesClaims, "persistentVolumeClaimRetentionPolicy.whenDeleted is %s, so deleting the set deletes the claims "+
@@ -112,6 +112,9 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 func isRefusedOnDelete(set *appsv1.StatefulSet) bool {
 	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && !members.GoesWithItsData(set)
 }
+
+// longestName is the limit for names of owners in messages, in bytes.
+const longestName = 100
 
 // longestQuote is the limit for quotes of users' text in messages, in bytes.
 const longestQuote = 500

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 
@@ -34,7 +35,7 @@ type Facts struct {
 
 // Due reports whether a look at the set may change its ledger.
 func Due(set *appsv1.StatefulSet) bool {
-	_, ordered := set.Annotations[api.CleanupFromAnnotation]
+	_, ordered := Asked(set)
 	written := set.Annotations[api.LedgerAnnotation]
 	if !Keeps(set) {
 		return (ordered || written != "") && set.DeletionTimestamp == nil && statefulset.Managed(set)
@@ -51,8 +52,11 @@ func Current(set *appsv1.StatefulSet) bool {
 // GoesWithItsData reports whether the deletion of the set orders the cleanup of all its members. The deletion by an operator does not say
 // that: many delete their set to create it again, for example after a change of a size.
 func GoesWithItsData(set *appsv1.StatefulSet) bool {
-	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && statefulset.Controller(set) == nil
+	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && !isMade(set)
 }
+
+// isMade reports whether another object has made the set. Some operators set an owner that is no controller.
+func isMade(set *appsv1.StatefulSet) bool { return len(set.OwnerReferences) > 0 }
 
 // Removes reports whether the ordinal is to be removed with its claims: the ledger has an order, or the set is deleted and goes with its
 // data.
@@ -103,7 +107,7 @@ func Next(set *appsv1.StatefulSet, facts Facts) *api.Ledger {
 		l.Count, missed = former.Count, true
 	default:
 		missed = set.Generation > former.Generation+1
-		l.Count, l.Complete, l.Orders, l.Removing = former.Count, former.Complete, former.Orders, former.Removing
+		l.Count, l.Complete, l.Orders, l.Removing, l.Answered = former.Count, former.Complete, former.Orders, former.Removing, former.Answered
 	}
 	if r := l.Removing; r != nil && cleanup != nil && cleanup.Phase == api.Succeeded && cleanup.Order == r.Order {
 		l.Count, l.Removing = staying(&l), nil
@@ -148,10 +152,28 @@ func shrink(l *api.Ledger, end int, begun []int) {
 	}
 }
 
+// OrderFrom returns the value of the annotation by which a user gives up the pods from the ordinal on. It names the set and its spec. A
+// tool or an operator that writes a copy of it later, when the set has been scaled, gives up no other pods.
+func OrderFrom(set *appsv1.StatefulSet, from int) string {
+	return fmt.Sprintf("%d@%s/%d", from, set.UID, set.Generation)
+}
+
+// Asked returns the order of a user that the ledger has not answered yet.
+func Asked(set *appsv1.StatefulSet) (written string, asked bool) {
+	written, asked = set.Annotations[api.CleanupFromAnnotation]
+	l := api.LoadLedger(set)
+	return written, asked && (l == nil || l.Answered != text.Clip(written, longestOrder))
+}
+
+// longestOrder limits what the ledger stores of an order, in bytes.
+const longestOrder = 100
+
 // Order adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
-// end. The error says why these pods are expected back.
+// end. The error says why these pods are expected back. Both are an answer, and no order is answered twice.
 func Order(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
-	from, err := strconv.Atoi(written)
+	l.Answered = text.Clip(written, longestOrder)
+	ordinal, _, _ := strings.Cut(written, "@")
+	from, err := strconv.Atoi(ordinal)
 	records, span := operation.Of(set), statefulset.Span(set)
 	if records.Scale != nil {
 		span.End = max(span.End, span.Start+int(records.Scale.Target))
@@ -159,6 +181,9 @@ func Order(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
 	switch {
 	case err != nil || from < 0 || from >= api.NoEnd:
 		return fmt.Errorf("%q is not an ordinal. Set it to the first ordinal to remove", text.Clip(written, 20))
+	case written != OrderFrom(set, from):
+		return fmt.Errorf("%q is not for the StatefulSet as it is now, which needs %s. Run kubectl drydock cleanup -n %s sts/%s --from %d",
+			text.Clip(written, longestOrder), OrderFrom(set, from), set.Namespace, set.Name, from)
 	case records.Sleeping() || records.Scaling() || records.Scale != nil && records.Scale.Paused:
 		return errors.New("a sleep, a pause or a scaling keeps pods away for a while. Ask again when it has ended")
 	case from < span.End:
@@ -219,7 +244,7 @@ func (f Facts) judge(set *appsv1.StatefulSet) verdict {
 		return undecided
 	case f.Held, records.Sleeping(), records.ScaleErr != nil, s != nil && s.Paused, replicas == 0 && !cleansAtZero(set):
 		return stopped
-	case s == nil && statefulset.Controller(set) != nil:
+	case s == nil && isMade(set):
 		return stopped
 	case s == nil:
 		return scaledDown

@@ -2,6 +2,7 @@ package members
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -146,18 +147,81 @@ func TestOrderOfUser(t *testing.T) {
 		"a pod that runs":               {web(2, 4, waiting), "1", "Scale down first, or name an ordinal from 2"},
 		"a pod that a Scaler requests":  {web(1, 4, waiting, scaled(api.Succeeded, 3, "")), "1", "name an ordinal from 3"},
 		"no number":                     {web(1, 4, waiting), "one", `"one" is not an ordinal`},
+		"no set":                        {web(1, 4, waiting), "1@", "is not for the StatefulSet as it is now"},
+		"before the set was scaled":     {web(1, 4, waiting), "1@uid-web/3", "which needs 1@uid-web/4. Run kubectl drydock cleanup"},
+		"of a former set":               {web(1, 4, waiting), "1@uid-old/4", "is not for the StatefulSet as it is now"},
 		"a negative number":             {web(1, 4, waiting), "-1", "is not an ordinal"},
 		"of a set that sleeps":          {web(0, 4, waiting, sleeps), "1", "keeps pods away"},
 		"of a set with a paused Scaler": {web(0, 4, waiting, scaled(api.Succeeded, 0, `,"paused":true`)), "1", "keeps pods away"},
 	} {
 		l := Next(row.set, Facts{})
-		err := Order(row.set, l, row.from)
+		written := row.from
+		if from, err := strconv.Atoi(written); err == nil {
+			written = OrderFrom(row.set, from)
+		}
+		err := Order(row.set, l, written)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = string(wordsOf(l))
 		}
 		if !strings.Contains(got, row.want) {
 			t.Errorf("%s: %s, want %s", name, got, row.want)
+		}
+	}
+}
+
+// TestOrderIsAnsweredOnce: an operator or a manifest may write the annotation of an order again and again.
+func TestOrderIsAnsweredOnce(t *testing.T) {
+	keep := func(set *appsv1.StatefulSet) (answered bool) {
+		l := Next(set, Facts{})
+		written, asked := Asked(set)
+		if asked {
+			_ = Order(set, l, written)
+		}
+		set.Annotations[api.LedgerAnnotation] = l.Encode()
+		return asked
+	}
+	set := web(3, 5, waiting)
+	copied := OrderFrom(set, 3)
+	if keep(set); Removes(set, 3) {
+		t.Fatal("there is no order yet")
+	}
+	set.Annotations[api.CleanupFromAnnotation] = copied
+	if !keep(set) || !Removes(set, 3) || Removes(set, 2) {
+		t.Errorf("the order is not carried out: %s", set.Annotations[api.LedgerAnnotation])
+	}
+	if keep(set) || Due(set) {
+		t.Error("a copy is answered again")
+	}
+	set.Spec.Replicas, set.Generation = ptr.To[int32](5), 6
+	keep(set)
+	set.Spec.Replicas, set.Generation = ptr.To[int32](0), 7
+	if keep(set); Removes(set, 3) || Removes(set, 4) {
+		t.Errorf("a copy removes pods that have come back since: %s", set.Annotations[api.LedgerAnnotation])
+	}
+	delete(set.Annotations, api.LedgerAnnotation) // a manifest has replaced the annotations
+	if keep(set); Removes(set, 3) {
+		t.Errorf("with a lost ledger, a copy removes pods: %s", set.Annotations[api.LedgerAnnotation])
+	}
+}
+
+// TestSetOfAnOwnerKeepsItsClaims: some operators set an owner that is no controller. They delete and stop their sets for their own reasons.
+// Invariants: I1.
+func TestSetOfAnOwnerKeepsItsClaims(t *testing.T) {
+	for name, owners := range map[string][]metav1.OwnerReference{"nobody": nil,
+		"an owner":     {{APIVersion: "db.example/v1", Kind: "Database", Name: "main", UID: "uid-main"}},
+		"a controller": {{APIVersion: "db.example/v1", Kind: "Database", Name: "main", UID: "uid-main", Controller: ptr.To(true)}},
+	} {
+		set := web(3, 4, "3 pods at 4, complete")
+		set.OwnerReferences = owners
+		set.Annotations[api.CleanupOnDeleteAnnotation] = "true"
+		if got := GoesWithItsData(set); got != (owners == nil) {
+			t.Errorf("%s: its deletion orders a cleanup: %t", name, got)
+		}
+		set.Spec.Replicas, set.Generation = ptr.To[int32](2), 5
+		set.Annotations[api.LedgerAnnotation] = Next(set, Facts{}).Encode()
+		if got := Removes(set, 2); got != (owners == nil) {
+			t.Errorf("%s: a smaller count orders a cleanup: %t", name, got)
 		}
 	}
 }

@@ -164,10 +164,10 @@ func (r Records) CleanupAwaitingRetry(set *appsv1.StatefulSet) *api.Cleanup {
 	return r.Cleanup
 }
 
-// Retried reports whether the retry annotation requests a retry of a resize or a sleep.
-func (r Records) Retried(set *appsv1.StatefulSet) bool {
+// ResizeRetried reports whether the retry annotation requests a retry of a resize. Without an operator it also means a sleep.
+func (r Records) ResizeRetried(set *appsv1.StatefulSet) bool {
 	if statefulset.Controller(set) != nil {
-		return r.Resize != nil && rests(r.Resize.Phase) && isRetryOf(set, &r.Resize.Header) || r.SleepRests() && isRetryOf(set, &r.Sleep.Header)
+		return r.Resize != nil && (rests(r.Resize.Phase) || r.Resize.IsRollback() && !r.Resize.Active()) && isRetryOf(set, &r.Resize.Header)
 	}
 	return hasRetry(set) && r.CleanupAwaitingRetry(set) == nil
 }
@@ -177,7 +177,7 @@ func (r Records) SleepRetried(set *appsv1.StatefulSet) bool {
 	if statefulset.Controller(set) != nil {
 		return r.SleepRests() && isRetryOf(set, &r.Sleep.Header)
 	}
-	return r.Retried(set) && !api.WantsSizes(set)
+	return r.ResizeRetried(set) && !api.WantsSizes(set)
 }
 
 // CleanupRetried reports whether the retry annotation requests a retry of the cleanup, which has failed or was refused.

@@ -115,7 +115,7 @@ func TestRetryBelongsToOneFunction(t *testing.T) {
 	} {
 		set := build.Set("web", row.options...)
 		records := operation.Of(set)
-		if got := records.Retried(set); got != row.retried {
+		if got := records.ResizeRetried(set); got != row.retried {
 			t.Errorf("%s: retried %v", name, got)
 		}
 		if got := records.CleanupAwaitingRetry(set) != nil; got != row.cleanup {
@@ -138,6 +138,7 @@ func TestRetryUnderOperatorNamesItsOperation(t *testing.T) {
 	}
 	type answer struct{ retried, sleep, cleanup, unnamed bool }
 	type options = []build.Option
+	slept := answer{sleep: true}
 	cleaned, resized, either := answer{cleanup: true}, answer{retried: true}, answer{retried: true, sleep: true}
 	for name, row := range map[string]struct {
 		options     []build.Option
@@ -145,16 +146,18 @@ func TestRetryUnderOperatorNamesItsOperation(t *testing.T) {
 	}{
 		"the resize that failed":      {options{retry(build.ID), resize(api.Failed)}, resized, either},
 		"the resize that was refused": {options{retry(build.ID), resize(api.Refused)}, resized, either},
-		"an earlier attempt":          {options{retry(other), resize(api.Failed)}, answer{}, either},
-		"a resize that succeeded":     {options{retry(build.ID), resize(api.Succeeded)}, answer{}, either},
-		"a resize that runs":          {options{retry(build.ID), resize(api.Moving)}, answer{}, either},
-		"nothing":                     {options{retry(build.ID)}, answer{}, either},
-		"no id":                       {options{retry("now"), resize(api.Failed)}, answer{unnamed: true}, either},
-		"no value":                    {options{retry(""), resize(api.Failed)}, answer{unnamed: true}, either},
-		"no annotation":               {options{resize(api.Failed)}, answer{}, answer{}},
-		"the sleep that failed":       {options{retry(build.ID), sleep(api.Failed)}, either, either},
+		"a rollback that succeeded": {options{retry(build.ID), build.Status(build.Operation(api.Succeeded, build.RollbackOf(other)))}, resized,
+			either},
+		"an earlier attempt":      {options{retry(other), resize(api.Failed)}, answer{}, either},
+		"a resize that succeeded": {options{retry(build.ID), resize(api.Succeeded)}, answer{}, either},
+		"a resize that runs":      {options{retry(build.ID), resize(api.Moving)}, answer{}, either},
+		"nothing":                 {options{retry(build.ID)}, answer{}, either},
+		"no id":                   {options{retry("now"), resize(api.Failed)}, answer{unnamed: true}, either},
+		"no value":                {options{retry(""), resize(api.Failed)}, answer{unnamed: true}, either},
+		"no annotation":           {options{resize(api.Failed)}, answer{}, answer{}},
+		"the sleep that failed":   {options{retry(build.ID), sleep(api.Failed)}, slept, either},
 		"the sleep, although sizes are asked": {options{retry(build.ID), sleep(api.Failed), data, build.Resize("data=1Gi")},
-			either, resized},
+			slept, resized},
 		"another sleep":                {options{retry(other), sleep(api.Refused)}, answer{}, either},
 		"a sleep that runs":            {options{retry(build.ID), sleep(api.Asleep)}, answer{}, either},
 		"the cleanup that failed":      {options{retry(build.ID), data, asked, cleanup(api.Failed)}, cleaned, cleaned},
@@ -163,7 +166,7 @@ func TestRetryUnderOperatorNamesItsOperation(t *testing.T) {
 	} {
 		answerOf := func(set *appsv1.StatefulSet) answer {
 			records := operation.Of(set)
-			return answer{records.Retried(set), records.SleepRetried(set), operation.CleanupRetried(set, records.Cleanup),
+			return answer{records.ResizeRetried(set), records.SleepRetried(set), operation.CleanupRetried(set, records.Cleanup),
 				operation.RetryNamesNothing(set)}
 		}
 		if got := answerOf(build.Set("web", append(slices.Clip(row.options), owned)...)); got != row.owned {

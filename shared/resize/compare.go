@@ -10,6 +10,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
@@ -82,13 +83,15 @@ func Compare(in Input) *Changes {
 	if requested {
 		asked.compareRequest(in, record)
 	}
-	if growth.GrowTo = world.GrowTo(in.Set, record, in.retryRequested()); growth.GrowTo == "" || !asked.Empty() {
+	if growth.GrowTo = world.GrowTo(in.Set, record, in.retryRequested()); growth.GrowTo == "" || !asked.Empty() && !asked.isLeftToOwner(in) {
 		return &asked
 	}
 	growth.seed, growth.targets = api.GrowthRequest(growth.GrowTo), world.FloorTargets(growth.GrowTo)
-	growth.compareTargets(in)
-	if growth.isLeftToOwner(in) {
+	if growth.compareTargets(in); growth.isLeftToOwner(in) {
 		growth.Recreate = false
+	}
+	if growth.Empty() {
+		return &asked
 	}
 	return &growth
 }
@@ -114,9 +117,13 @@ func (w *Changes) compareRequest(in Input, record *api.Resize) {
 	if owner := statefulset.Controller(in.Set); owner != nil && w.isLeftToOwner(in) {
 		w.addProblem(problem(api.LeftToOwner, "every claim fulfils the request, only StatefulSet %s itself differs. Its operator makes it, and "+
 			"would undo the change, because %s=%s keeps it active. Change %s %s instead. To let Drydock create the set again once, run: %s",
-			in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, owner.Kind, owner.Name, operation.RetryCommand(in.Set)))
+			in.Set.Name, api.OwnerPolicyAnnotation, api.OwnerIgnore, text.Clip(owner.Kind, longestName), text.Clip(owner.Name, longestName),
+			operation.RetryCommand(in.Set)))
 	}
 }
+
+// longestName is the limit for names of owners in messages, in bytes.
+const longestName = 100
 
 // isLeftToOwner reports whether the operation would change no claim, but only create the set again, while its operator is active. The
 // operator may then delete the set and create it again, with a copy of the request, without end.

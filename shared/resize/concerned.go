@@ -94,7 +94,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	switch {
 	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
-	case c.Records.Retried(set) && (api.WantsSizes(set) || !c.Records.SleepRests()),
+	case c.Records.ResizeRetried(set) && (api.WantsSizes(set) || !c.Records.SleepRests()),
 		operation.RetryNamesNothing(set), RequestedRollback(set, record) != "":
 		return detect
 	case !requested && growTo == "":

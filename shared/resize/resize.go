@@ -36,7 +36,9 @@ func (r *Retry) names(record *api.Resize) bool {
 }
 
 // retryRequested reports whether an event or an annotation requests a retry.
-func (in Input) retryRequested() bool { return in.Retry != nil || operation.Of(in.Set).Retried(in.Set) }
+func (in Input) retryRequested() bool {
+	return in.Retry != nil || operation.Of(in.Set).ResizeRetried(in.Set)
+}
 
 // Problem is an obstacle to a resize.
 type Problem struct {

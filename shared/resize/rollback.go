@@ -63,16 +63,16 @@ func Rollback(in Input, operation string) *Changes {
 }
 
 // RequestedRollback returns the id of the operation that the set's annotation asks to roll back, or nothing. record belongs to the set's
-// latest operation. An operator may copy annotations of its resource to its set again and again, so there only the latest operation is
-// rolled back, and a failed rollback is repeated by its own id. The rollback has another id, so the copy does nothing.
+// latest operation. An operator may copy annotations of its resource to its set again and again, so there the id of an operation that was
+// just rolled back, or was to be, does nothing. A failed rollback is repeated by its own id.
 func RequestedRollback(set *appsv1.StatefulSet, record *api.Resize) string {
 	id := set.Annotations[api.RollbackAnnotation]
 	switch {
-	case statefulset.Controller(set) == nil || record == nil:
+	case id == "" || statefulset.Controller(set) == nil || record == nil || !record.IsRollback():
 		return id
-	case id != record.Operation:
+	case id == record.RollsBack:
 		return ""
-	case isFailedRollback(record, record.RollsBack):
+	case id == record.Operation && record.Phase == api.Failed:
 		return record.RollsBack
 	}
 	return id
@@ -80,7 +80,7 @@ func RequestedRollback(set *appsv1.StatefulSet, record *api.Resize) string {
 
 // RollbackID returns the value of the annotation that asks for a rollback of the operation. record belongs to the set's latest operation.
 func RollbackID(set *appsv1.StatefulSet, record *api.Resize, operation string) string {
-	if statefulset.Controller(set) != nil && record != nil && isFailedRollback(record, operation) {
+	if statefulset.Controller(set) != nil && isFailedRollback(record, operation) {
 		return record.Operation
 	}
 	return operation
@@ -144,7 +144,7 @@ func recordedOldVolume(record *api.Resize, operation string, claim statefulset.C
 
 // isFailedRollback reports whether the record belongs to a failed rollback of the operation.
 func isFailedRollback(record *api.Resize, operation string) bool {
-	return record.IsRollback() && record.Phase == api.Failed && record.RollsBack == operation
+	return record != nil && record.IsRollback() && record.Phase == api.Failed && record.RollsBack == operation
 }
 
 // IsOldVolume reports whether the volume is an old volume of the set's claim that the operation retired and that no claim uses.

@@ -204,7 +204,7 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRequestedRollback: under an operator, which may copy the annotation again and again, it counts only for the latest operation.
+// TestRequestedRollback: under an operator, which may copy the annotation again and again, it does not begin what was just rolled back.
 // Invariants: I7.
 func TestRequestedRollback(t *testing.T) {
 	const rolledBack, other = "ba9876543210", "c0ffee012345"
@@ -219,7 +219,7 @@ func TestRequestedRollback(t *testing.T) {
 		"no annotation":                      {build.Operation(api.Succeeded), "", "", ""},
 		"the latest operation":               {build.Operation(api.Succeeded), build.ID, build.ID, build.ID},
 		"the record is lost":                 {nil, build.ID, build.ID, build.ID},
-		"an earlier operation":               {build.Operation(api.Succeeded), other, "", other},
+		"an earlier operation":               {build.Operation(api.Succeeded), other, other, other},
 		"what was rolled back":               {rollback(api.Succeeded), build.ID, "", build.ID},
 		"the rollback itself":                {rollback(api.Succeeded), rolledBack, rolledBack, rolledBack},
 		"the rollback failed":                {rollback(api.Failed), build.ID, "", build.ID},
@@ -234,7 +234,7 @@ func TestRequestedRollback(t *testing.T) {
 		}
 	}
 	owned := build.Set("web", build.ControlledBy("Database", "main"))
-	for _, record := range []*api.Resize{nil, build.Operation(api.Succeeded), rollback(api.Failed)} {
+	for _, record := range []*api.Resize{nil, build.Operation(api.Succeeded), build.Operation(api.Refused), rollback(api.Failed)} {
 		asked := RollbackID(owned, record, build.ID)
 		owned.Annotations = map[string]string{api.RollbackAnnotation: asked}
 		if got := RequestedRollback(owned, record); got != build.ID {

@@ -232,7 +232,7 @@ func TestUnobservedScaleUpAndDownIsCleanedUpByOrder(t *testing.T) {
 	})
 	ticks(t, drive, 3)
 	expectDeleted(t, w, nil, nil)
-	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
+	w.GiveUp("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
@@ -262,7 +262,7 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 	w.Scale("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
+	w.GiveUp("web", 1)
 	var doc *api.Cleanup
 	w.Eventually("the order has been carried out", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
@@ -279,7 +279,7 @@ func TestClaimOfFutureMemberIsKept(t *testing.T) {
 		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
 	}
 	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
-	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "7"})
+	w.GiveUp("web", 7)
 	w.Eventually("it is cleaned up", func() string {
 		_ = drive.Tick(context.Background())
 		return strings.Join(slices.DeleteFunc([]string{"data-web-7"}, func(c string) bool { return w.Claim(c) == nil }), ",")
@@ -323,7 +323,7 @@ func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
 	before := w.ClaimUIDs()
 	w.DeleteSet("web", metav1.DeletePropagationForeground)
 	startCleaned(w, drive, w.SetWithCleanup("web", 1))
-	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
+	w.GiveUp("web", 1)
 	var doc *api.Cleanup
 	w.Eventually("the order has been carried out", func() string {
 		if err := drive.Tick(context.Background()); err != nil {
@@ -385,7 +385,7 @@ func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 		t.Fatalf("the name was free before any function ran: %v", err)
 	}
 	w.Scale("web", 1)
-	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"}) // no function has seen the scale-up
+	w.GiveUp("web", 1) // no function has seen the scale-up
 	w.Eventually("there is another cleanup pod", func() string {
 		if pod := cleanupPod(w, drive, "web-1"); pod.UID == first {
 			return "it is the first one"

@@ -56,7 +56,7 @@ func TestScaleDownWithoutDrydockIsCleanedUpByOrder(t *testing.T) {
 	if deleted := w.Node.DeletedClaims(); len(deleted) > 0 {
 		t.Fatalf("claims were deleted without an order: %v", deleted)
 	}
-	w.Annotate("web", map[string]string{api.CleanupFromAnnotation: "1"})
+	w.GiveUp("web", 1)
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	deleted := w.Node.DeletedClaims()
 	slices.Sort(deleted)

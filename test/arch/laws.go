@@ -257,7 +257,7 @@ var laws = []law{
 		of:  "shared/resize",
 		why: "detect-resize and kubectl drydock must judge a resize alike",
 		own: []string{"shared/window", "shared/probe", "shared/api", "shared/bounded", "shared/moverreport", "shared/operation",
-			"shared/statefulset", "shared/world", "shared/resources", "shared/owners", "shared/idle"},
+			"shared/statefulset", "shared/world", "shared/resources", "shared/owners", "shared/idle", "shared/text"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

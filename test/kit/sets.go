@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 )
 
@@ -76,6 +77,12 @@ func (w *World) Retry(name string) {
 		}
 	}
 	w.Annotate(name, map[string]string{api.RetryAnnotation: id})
+}
+
+// GiveUp gives the pods from the ordinal on up, as kubectl drydock cleanup does.
+func (w *World) GiveUp(name string, from int) {
+	w.T.Helper()
+	w.Annotate(name, map[string]string{api.CleanupFromAnnotation: members.OrderFrom(w.Set(name), from)})
 }
 
 // Scale sets the replicas as a user or an autoscaler would.

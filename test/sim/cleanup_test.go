@@ -86,7 +86,7 @@ func (c *cleaner) givesUp(set *appsv1.StatefulSet) bool {
 	}
 	missing, some := members.Missing(ledger, set)
 	if some {
-		c.Annotate("web", map[string]string{api.CleanupFromAnnotation: fmt.Sprint(missing.Start)})
+		c.Annotate("web", map[string]string{api.CleanupFromAnnotation: members.OrderFrom(set, missing.Start)})
 	}
 	return some
 }

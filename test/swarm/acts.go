@@ -5,10 +5,12 @@ import (
 	"slices"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/members"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -162,6 +164,7 @@ var users = map[string]weighted[func(w *World, set string, b int)]{
 		}
 		w.annotate(set, api.OwnerPolicyAnnotation, policy)
 	}},
+	"giveup":   {2, func(w *World, set string, b int) { w.giveUp(set, b%4, b/4) }},
 	"idleoff":  {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, nil) }},
 	"idleon":   {2, func(w *World, set string, _ int) { w.annotate(set, api.IdleTimeoutAnnotation, "30m") }},
 	"cleanoff": {2, func(w *World, set string, _ int) { w.annotate(set, api.CleanupTemplateAnnotation, nil) }},
@@ -202,6 +205,8 @@ var others = map[string]weighted[func(w *World, set string, b int)]{
 	"ownersize": {4, func(w *World, set string, b int) {
 		w.resizeOwner(w.chosenOperator(set), []string{"1Gi", "2Gi", "3Gi"}[b%3])
 	}},
+	"ownerstop": {0, // only in stories, because a random run has to end awake
+		func(w *World, set string, b int) { w.stopOwner(w.chosenOperator(set), b%2 == 1) }},
 	"ownerpause":   {2, func(w *World, set string, b int) { w.pauseOperator(w.chosenOperator(set), b%2 == 1) }},
 	"deletepod":    {2, func(w *World, _ string, b int) { w.removeOne("pods", b, nil) }},
 	"deletejob":    {1, func(w *World, _ string, b int) { w.removeOne("jobs", b, nil) }},
@@ -289,11 +294,26 @@ func (w *World) rollback(set string, b int) {
 
 // command lets a user write a command to the set. Sometimes it goes to the custom resource, whose operator copies it again and again.
 func (w *World) command(set, name string, value any, b int) {
-	if op := w.operatorOf(set); op != nil && op.way == keepsSizes && b%4 == 3 {
+	if op := w.operatorOf(set); op != nil && b%4 == 3 {
 		w.describeOwner(op, value, "annotations", name)
 		return
 	}
 	w.annotate(set, name, value)
+}
+
+// giveUp lets a user give up the pods from the ordinal on that the set does not request, as kubectl drydock cleanup does. Sometimes the
+// order goes to the custom resource.
+func (w *World) giveUp(set string, from, b int) {
+	o := w.set(set)
+	if o == nil {
+		return
+	}
+	for ordinal, claim := range claimsOfSet(set) {
+		if ordinal >= max(from, numberOf(o, "spec", "replicas")) {
+			w.wishes.free[claim] = true
+		}
+	}
+	w.command(set, api.CleanupFromAnnotation, members.OrderFrom(apiserver.Decode[appsv1.StatefulSet](o), from), b)
 }
 
 // retry lets a user retry what does not go on, as kubectl drydock retry does. Sometimes the value is not what it writes.

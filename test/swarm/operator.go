@@ -298,6 +298,22 @@ func (w *World) describeOwner(op *operator, value any, path ...string) {
 	}
 }
 
+// stopOwner lets a user stop all pods by the field of the custom resource, or start them.
+func (w *World) stopOwner(op *operator, stop bool) {
+	field := map[int]string{pausesOrStops: "shutdown", stopsByPause: "pause", oneByOne: "pause"}[op.way]
+	if field == "" {
+		return
+	}
+	w.change(person, op.key, "", func(o *apiserver.Object) { put(o, stop, "spec", field) })
+	put(&apiserver.Object{Object: op.wanted}, stop, "spec", field)
+}
+
+// isStopped reports whether the user has stopped all pods by the custom resource.
+func (op *operator) isStopped() bool {
+	wanted := &apiserver.Object{Object: op.wanted}
+	return isOn(wanted, "pause") || isOn(wanted, "shutdown")
+}
+
 // pauseOperator pauses the operator by hand, or ends that.
 func (w *World) pauseOperator(op *operator, pause bool) {
 	if op == nil || op.way >= stopsByPause {

@@ -354,7 +354,7 @@ func (w *World) nothingIsHidden() {
 		if set == nil || set.GetLabels()[api.ManagedLabel] != "true" || w.seesCause(name) {
 			continue
 		}
-		if op := w.operatorOf(name); op == nil || !op.paused && !w.saysItIsHeld(op) {
+		if op := w.operatorOf(name); op == nil || !op.paused && !op.isStopped() && !w.saysItIsHeld(op) {
 			if n := numberOf(set, "spec", "replicas"); n == 0 && !w.accepts(name, 0) {
 				w.violate("set %s is at zero, its users want %d, and nothing says why", name, w.wish(name))
 			}

@@ -163,6 +163,7 @@ func TestRandomRuns(t *testing.T) {
 // shorten returns the story of a run, as short as possible, and writes it to the folder for found stories.
 func shorten(t *testing.T, s Story, problem string, seed uint64) Story {
 	t.Helper()
+	t.Logf("the run with SEED=%d ends with %q", seed, problem) // at once, because to shrink it may take long
 	s = shrink(t, loadPolicies(t), s, problem, 200)
 	r := play(t, loadPolicies(t), s)
 	s.Comment, s.Ends = "SEED="+strconv.FormatUint(seed, 10), kindOfProblem(r.problem)

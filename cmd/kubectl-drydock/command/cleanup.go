@@ -65,20 +65,19 @@ func (o *cleanupView) order(ctx context.Context, argument string) error {
 	if err != nil {
 		return err
 	}
-	from := fmt.Sprint(o.from)
-	if err := mayOrder(set, from); err != nil {
+	if err := mayOrder(set, o.from); err != nil {
 		return err
 	}
-	question := fmt.Sprintf("Run the cleanup pod on the claims of pods %s-%s and higher of namespace %s, and then delete these claims?",
-		s.name, from, s.namespace)
+	question := fmt.Sprintf("Run the cleanup pod on the claims of pods %s-%d and higher of namespace %s, and then delete these claims?",
+		s.name, o.from, s.namespace)
 	if err := o.consent(ctx, question, o.yes); err != nil {
 		return err
 	}
 	err = s.write(ctx, func(set *appsv1.StatefulSet) (*plan.Patch, error) {
-		if err := mayOrder(set, from); err != nil {
+		if err := mayOrder(set, o.from); err != nil {
 			return nil, err
 		}
-		return plan.PatchOf(plan.StatefulSets, set).Annotate(api.CleanupFromAnnotation, from), nil
+		return plan.PatchOf(plan.StatefulSets, set).Annotate(api.CleanupFromAnnotation, members.OrderFrom(set, o.from)), nil
 	})
 	if err != nil {
 		return err
@@ -89,12 +88,12 @@ func (o *cleanupView) order(ctx context.Context, argument string) error {
 }
 
 // mayOrder returns why the pods from the ordinal on cannot be given up.
-func mayOrder(set *appsv1.StatefulSet, from string) error {
+func mayOrder(set *appsv1.StatefulSet, from int) error {
 	if !statefulset.CleanupAsked(set) {
 		return fmt.Errorf("StatefulSet %s/%s has no cleanup pod template. Write the annotation %s first, or delete the claims yourself",
 			set.Namespace, set.Name, api.CleanupTemplateAnnotation)
 	}
-	if err := members.Order(set, members.Next(set, members.Facts{Held: true}), from); err != nil {
+	if err := members.Order(set, members.Next(set, members.Facts{Held: true}), members.OrderFrom(set, from)); err != nil {
 		return fmt.Errorf("StatefulSet %s/%s: nothing was changed: %w", set.Namespace, set.Name, err)
 	}
 	return nil

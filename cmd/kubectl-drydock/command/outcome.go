@@ -45,7 +45,7 @@ func willBegin(in *world.Observed, record *api.Resize, complete bool) (bool, err
 	case err != nil:
 		return false, err
 	case requested && world.Answered(record, request), resize.IsRefusalOf(record, in.Set):
-		return operation.Of(in.Set).Retried(in.Set), nil
+		return operation.Of(in.Set).ResizeRetried(in.Set), nil
 	case record != nil && record.Request == request:
 		return complete && changes != nil && len(changes.Problems) == 0, nil // it succeeded, and applies to claims that were added later
 	}

@@ -18,6 +18,7 @@ import (
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
 
@@ -195,8 +196,8 @@ func (o *resizing) patch(set *appsv1.StatefulSet) (*plan.Patch, error) {
 		o.former = record.Operation
 	}
 	patch := plan.PatchOf(plan.StatefulSets, set)
-	if world.Answered(record, o.overrides.Request) && !record.Active() && !operation.Of(set).Retried(set) {
-		if operation.Of(set).CleanupAwaitingRetry(set) != nil {
+	if world.Answered(record, o.overrides.Request) && !record.Active() && !operation.Of(set).ResizeRetried(set) {
+		if statefulset.Controller(set) == nil && operation.Of(set).CleanupAwaitingRetry(set) != nil {
 			return nil, fmt.Errorf("StatefulSet %s/%s: the resize needs a retry, but the next retry repeats the cleanup that did not succeed. "+
 				"Repeat that first: kubectl drydock retry -n %s sts/%s", set.Namespace, set.Name, set.Namespace, set.Name)
 		}

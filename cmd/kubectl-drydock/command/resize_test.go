@@ -17,6 +17,7 @@ import (
 
 	"drydock.dev/cmd/kubectl-drydock/forecast"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/world"
 	"drydock.dev/test/golden"
@@ -372,5 +373,32 @@ func TestFollowWaitsForASetThatIsCreatedAgain(t *testing.T) {
 	c.gone.Store(true)
 	if err := s.follow(t.Context(), 0, func(*world.Observed) (bool, error) { return true, nil }); err == nil {
 		t.Error("a set that does not exist was followed")
+	}
+}
+
+// TestRetryUnderOperator: the retry names its operation, so a cleanup that was refused does not come first, and what was rolled back can be
+// asked for again.
+func TestRetryUnderOperator(t *testing.T) {
+	failed := build.Operation(api.Failed, func(r *api.Resize) { r.FailedAt = api.Moving })
+	rolledBack := build.Operation(api.Succeeded, build.RollbackOf("ba9876543210"))
+	refused := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Operation: "feedfeedfeed", Kind: api.KindCleanup,
+		Phase: api.Refused, Reason: api.DeletesClaims, Set: failed.Set, Attempt: 1}}
+	for name, record := range map[string]*api.Resize{"failed": failed, "rolled back": rolledBack} {
+		set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Resize(record.Request), build.Status(record),
+			build.ControlledBy("Database", "main"), build.Annotation(api.CleanupTemplateAnnotation, "{}"),
+			build.Annotation(api.CleanupAnnotation, refused.Encode()))
+		found, err := retryable(set)
+		if err != nil || found.Head().Operation != record.Operation {
+			t.Errorf("%s: kubectl drydock retry repeats %v, %v", name, found, err)
+		}
+		o := &resizing{}
+		o.overrides.Request = record.Request
+		if _, err := o.patch(set); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		set.Annotations[api.RetryAnnotation] = record.Operation
+		if !operation.Of(set).ResizeRetried(set) {
+			t.Errorf("%s: what the commands write is no retry", name)
+		}
 	}
 }

@@ -13,7 +13,9 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
+	"drydock.dev/shared/world"
 )
 
 // retry holds the state of kubectl drydock retry.
@@ -99,11 +101,13 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 		return nil, err
 	}
 	records := operation.Of(set)
-	if cleanup := records.CleanupAwaitingRetry(set); cleanup != nil {
-		return cleanup, nil
-	}
 	request, _ := api.RequestOf(set)
 	requested := api.WantsSizes(set)
+	// A retry of a set that an operator makes names its operation, so an earlier one does not have to go first.
+	resizeFirst := statefulset.Controller(set) != nil && requested && world.Answered(status, request) && !status.Active()
+	if cleanup := records.CleanupAwaitingRetry(set); cleanup != nil && !resizeFirst {
+		return cleanup, nil
+	}
 	if records.SleepErr != nil {
 		return nil, records.SleepErr
 	}
@@ -122,7 +126,7 @@ func retryable(set *appsv1.StatefulSet) (operation.Record, error) {
 			set.Annotations[api.GrowToAnnotation]))
 	case status.Active():
 		return nothing("operation %s is still running, in phase %s", status.Operation, status.Phase)
-	case status.Phase == api.Succeeded:
+	case status.Phase == api.Succeeded && !world.Answered(status, request):
 		return nothing("operation %s (%s) succeeded", status.Operation, status.Purpose())
 	case status.IsRollback() && status.Phase == api.Failed:
 		return nothing("the last operation was a rollback, which failed (%s). Request it again with: "+

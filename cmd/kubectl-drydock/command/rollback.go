@@ -19,7 +19,6 @@ import (
 	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
-	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
@@ -163,11 +162,6 @@ func acceptedRollback(in resize.Input, operation string) (*resize.Changes, error
 		return nil, refuse(err.Error())
 	case reason != "":
 		return nil, refuse(fmt.Sprintf("another operation runs, or the set sleeps (%s). Wait until it has ended", reason))
-	}
-	record, _ := in.Record() // Busy has read it
-	if statefulset.Controller(in.Set) != nil && record != nil && resize.RollbackID(in.Set, record, operation) != record.Operation {
-		return nil, refuse(fmt.Sprintf("an operator makes the set, so only the latest operation %s can be rolled back. Request the earlier "+
-			"size with the annotation %s", record.Operation, api.ResizeAnnotation))
 	}
 	request := resize.Rollback(in, operation)
 	problems := request.Problems
