@@ -282,7 +282,7 @@ func TestSweepFindsUnfinishedCleanups(t *testing.T) {
 			"web: cleanup-pod"},
 		"a cleanup pod whose set has lost its label": {cluster{"statefulsets": list{setWithCleanup(optOut,
 			active)}, "pods": list{cleanupPod()}}, "web: cleanup-pod"},
-		"pods of other owners": {cluster{"pods": list{build.Pod("x", nil), cleanupPod(build.Label(api.OperationLabel, "other"))}}, ""},
+		"pods of other owners":              {cluster{"pods": list{build.Pod("x", nil), cleanupPod(build.Label(api.OperationLabel, "other"))}}, ""},
 		"a mover whose operation has ended": {cluster{"pods": list{build.Pod("y", nil, other)}}, "web: restore"},
 		"a set with Drydock's finalizer has lost its label": {cluster{"statefulsets": list{setWithCleanup(optOut,
 			held, label, ready)}}, "web: cleanup-pod"},
