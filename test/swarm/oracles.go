@@ -404,11 +404,6 @@ func (w *World) unsettled() string {
 			return "a record is left: " + r.GetName()
 		}
 	}
-	for _, job := range w.server.List("jobs") {
-		if job.GetLabels()[api.OperationLabel] != "" {
-			return "a Job is left: " + job.GetName()
-		}
-	}
 	for _, pod := range w.server.List("pods") {
 		if len(pod.GetFinalizers()) > 0 {
 			return fmt.Sprintf("pod %s has the finalizer %s", pod.GetName(), pod.GetFinalizers()[0])
