@@ -12,7 +12,7 @@ import (
 	"drydock.dev/shared/operation"
 )
 
-// findings are the results of a sweep: one notice for each set and each rest of an operation, and the operations that it has seen.
+// findings are the results of a sweep: one notice for each set, and the operations that it has seen.
 type findings struct {
 	tick    string
 	sets    int
@@ -63,11 +63,15 @@ func (r *findings) isOver(operation operationKey) bool {
 	return !r.isActive(operation) && !r.inJournals[operation]
 }
 
-// add adds a notice. Notices for the same set are merged, unless they name different operations: a function looks for the rest of an
-// operation only if its event names it.
+// add adds a notice. Notices for the same set are merged: an unmet request may wait until the rest of an older operation is removed, so
+// both functions must be woken. The merged notice names an operation if one of them does, because scale looks for the records of stops only
+// then. Which one does not matter.
 func (r *findings) add(n notice) {
-	key := events.Ref{Namespace: n.ref.Namespace, Name: n.ref.Name, Operation: n.ref.Operation}
+	key := events.Ref{Namespace: n.ref.Namespace, Name: n.ref.Name}
 	if known, ok := r.notices[key]; ok {
+		if known.ref.Operation == "" {
+			known.ref.Operation = n.ref.Operation
+		}
 		for _, f := range n.functions {
 			if !slices.Contains(known.functions, f) {
 				known.functions = append(slices.Clip(known.functions), f)

@@ -27,13 +27,15 @@ import (
 
 // sentEvents collects the events of a sweep, as SET: FUNCTIONS.
 type sentEvents struct {
-	events []string
-	fail   error
+	events     []string
+	operations []any // that the events name
+	fail       error
 }
 
 func (s *sentEvents) Send(_ context.Context, e event.Event) error {
 	concerns, _ := e.Extensions()["concerns"].(string)
 	s.events = append(s.events, e.Extensions()["name"].(string)+": "+concerns)
+	s.operations = append(s.operations, e.Extensions()["operation"])
 	return s.fail
 }
 
@@ -53,6 +55,31 @@ func sweepLists(t *testing.T, lists build.Lists, to *sentEvents) error {
 	tick.SetType(events.Tick)
 	_, err := New(kube.NewClient(lists.Serve(t)), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
 	return err
+}
+
+// TestSweepNamesTheOperationOfTheRest: scale looks for the records of stops only if its event names an operation, also if the set has other
+// work.
+func TestSweepNamesTheOperationOfTheRest(t *testing.T) {
+	stop := resources.MakeStopRecord(build.Set("web"), &api.Stop{Operation: build.SleepID, Kind: api.KindSleep,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, StoppedAt: &metav1.Time{Time: build.Now}})
+	type list = []metav1.Object
+	for name, row := range map[string]struct {
+		in   cluster
+		want any
+	}{
+		"alone": {cluster{"statefulsets": list{build.Set("web")}, "controllerrevisions": list{stop}}, build.SleepID},
+		"beside a request": {cluster{"statefulsets": list{build.Set("web", build.Template("data", "64Mi", "fixed"),
+			build.Resize("data=128Mi"))}, "controllerrevisions": list{stop}}, build.SleepID},
+		"no rest": {cluster{"statefulsets": list{build.Set("web", build.Template("data", "64Mi", "fixed"), build.Resize("data=128Mi"))}}, nil},
+	} {
+		to := &sentEvents{}
+		if err := sweep(t, row.in, to); err != nil {
+			t.Fatal(err)
+		}
+		if len(to.operations) != 1 || to.operations[0] != row.want {
+			t.Errorf("%s: the events name %v, want %v", name, to.operations, row.want)
+		}
+	}
 }
 
 // TestSweepFindsUnfinishedWorkFromObjectsAlone: the sweep needs no event.
@@ -123,7 +150,7 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 				"controllerrevisions": list{journal()}}, "web: restore"},
 		"a held pod of an active operation": {
 			cluster{"statefulsets": list{build.Set("web", data, build.Status(copying))}, "controllerrevisions": list{journal()},
-				"pods": list{held()}}, "web: backup, web: restore"},
+				"pods": list{held()}}, "web: backup restore"},
 		"a held pod that no set and no journal names": {
 			cluster{"statefulsets": list{build.Set("web", data)}, "pods": list{held()}}, "web: restore"},
 		"a held pod of an operation that has ended": {
@@ -139,11 +166,11 @@ func TestSweepFindsUnfinishedWorkFromObjectsAlone(t *testing.T) {
 			cluster{"statefulsets": list{build.Set("web", data, build.Resize("data=128Mi"))},
 				"controllerrevisions": list{resources.MakeStopRecord(build.Set("web"), &api.Stop{Operation: build.SleepID, Kind: api.KindSleep,
 					Set: api.SetRef{Name: "web", UID: "uid-web"}, Replicas: 3, StoppedAt: &metav1.Time{Time: build.Now}})}},
-			"web: detect-resize, web: idle-timeout scale"},
+			"web: detect-resize idle-timeout scale"},
 		"a journal whose set was replaced, and the new set requests a resize": {
 			cluster{"statefulsets": list{build.Set("web", data, build.UID("uid-2"), build.Resize("data=128Mi"))},
 				"controllerrevisions": list{journal()}},
-			"web: detect-resize, web: restore backup pause-owner"},
+			"web: detect-resize restore backup pause-owner"},
 		"an old volume whose retention has expired": {
 			cluster{"persistentvolumes": list{old(time.Now().Add(-time.Minute))}}, "web: restore"},
 		"an old volume whose retention has expired during an operation": {
