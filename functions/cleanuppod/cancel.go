@@ -93,7 +93,7 @@ func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message s
 // releaseReason returns why a set that is being deleted is not cleaned up, or "" if it is.
 func (in Input) releaseReason(record *api.Cleanup) string {
 	switch {
-	case len(in.Set.OwnerReferences) > 0:
+	case members.IsMade(in.Set):
 		return "its operator may create it again"
 	case !cleanup.NeedsFinalizer(in.Set):
 		return "it no longer requests a cleanup on deletion"

@@ -39,7 +39,7 @@ func removeNeedlessRetry(in Input, reason api.Reason) plan.Plan {
 	return plan.Do(reason, append(patch.Actions(), warn(in, "", api.NothingFailed, message))...)
 }
 
-// explainRetry says in an Event what a retry of a set must name that an operator makes.
+// explainRetry says in an Event that a retry of a set that an operator makes must name an operation.
 func explainRetry(in Input) plan.Plan {
 	return plan.Do(api.NothingFailed, warn(in, "", api.NothingFailed, fmt.Sprintf("annotation %s has no effect: an operator makes "+
 		"StatefulSet %s, and may copy annotations to it again and again. So the value must be the id of the operation that failed, as "+

@@ -108,7 +108,7 @@ func Template(set *appsv1.StatefulSet) (*corev1.PodTemplateSpec, *Problem) {
 	return template, nil
 }
 
-// isRefusedOnDelete reports whether the annotation for deletion asks for what an operator makes dangerous.
+// isRefusedOnDelete reports whether the set has the annotation although an operator makes it, and may create it again after a deletion.
 func isRefusedOnDelete(set *appsv1.StatefulSet) bool {
 	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && !members.GoesWithItsData(set)
 }

@@ -52,11 +52,11 @@ func Current(set *appsv1.StatefulSet) bool {
 // GoesWithItsData reports whether the deletion of the set orders the cleanup of all its members. The deletion by an operator does not say
 // that: many delete their set to create it again, for example after a change of a size.
 func GoesWithItsData(set *appsv1.StatefulSet) bool {
-	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && !isMade(set)
+	return set.Annotations[api.CleanupOnDeleteAnnotation] == "true" && !IsMade(set)
 }
 
-// isMade reports whether another object has made the set. Some operators set an owner that is no controller.
-func isMade(set *appsv1.StatefulSet) bool { return len(set.OwnerReferences) > 0 }
+// IsMade reports whether another object has made the set. Some operators set an owner that is no controller.
+func IsMade(set *appsv1.StatefulSet) bool { return len(set.OwnerReferences) > 0 }
 
 // Removes reports whether the ordinal is to be removed with its claims: the ledger has an order, or the set is deleted and goes with its
 // data.
@@ -165,8 +165,9 @@ func Asked(set *appsv1.StatefulSet) (written string, asked bool) {
 	return written, asked && (l == nil || l.Answered != text.Clip(written, longestOrder))
 }
 
-// longestOrder limits what the ledger stores of an order, in bytes.
-const longestOrder = 100
+// longestOrder limits what the ledger stores of an order, in bytes. A valid one is shorter, and the ledger stays readable even if JSON needs
+// six bytes for each of them.
+const longestOrder = 70
 
 // Order adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
 // end. The error says why these pods are expected back. Both are an answer, and no order is answered twice.
@@ -244,7 +245,7 @@ func (f Facts) judge(set *appsv1.StatefulSet) verdict {
 		return undecided
 	case f.Held, records.Sleeping(), records.ScaleErr != nil, s != nil && s.Paused, replicas == 0 && !cleansAtZero(set):
 		return stopped
-	case s == nil && isMade(set):
+	case s == nil && IsMade(set):
 		return stopped
 	case s == nil:
 		return scaledDown

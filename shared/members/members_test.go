@@ -205,6 +205,20 @@ func TestOrderIsAnsweredOnce(t *testing.T) {
 	}
 }
 
+// TestHostileOrderLeavesTheLedgerReadable: a tenant can write anything.
+func TestHostileOrderLeavesTheLedgerReadable(t *testing.T) {
+	set := web(3, 5, waiting, build.Annotation(api.CleanupFromAnnotation, strings.Repeat("\x01", 10_000)))
+	l := Next(set, Facts{})
+	written, _ := Asked(set)
+	if err := Order(set, l, written); err == nil || len(err.Error()) > 1000 {
+		t.Errorf("the answer is %v", err)
+	}
+	set.Annotations[api.LedgerAnnotation] = l.Encode()
+	if api.LoadLedger(set) == nil || Due(set) {
+		t.Errorf("the ledger is not readable, or the order is answered again: %s", l.Encode())
+	}
+}
+
 // TestSetOfAnOwnerKeepsItsClaims: some operators set an owner that is no controller. They delete and stop their sets for their own reasons.
 // Invariants: I1.
 func TestSetOfAnOwnerKeepsItsClaims(t *testing.T) {
