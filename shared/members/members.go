@@ -165,8 +165,8 @@ func Asked(set *appsv1.StatefulSet) (written string, asked bool) {
 	return written, asked && (l == nil || l.Answered != text.Clip(written, longestOrder))
 }
 
-// longestOrder limits what the ledger stores of an order, in bytes. A valid one is shorter, and the ledger stays readable even if JSON needs
-// six bytes for each of them.
+// longestOrder limits what the ledger stores of an order, in bytes. A valid one is shorter, and the ledger stays readable even if JSON
+// needs six bytes for each.
 const longestOrder = 70
 
 // Order adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
