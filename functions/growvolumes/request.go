@@ -46,11 +46,11 @@ func (in Input) resizeState() (resizeState, string) {
 	case err != nil: // detect-resize reports it
 		return resizeOpen, ""
 	case pending == nil && reason == api.AlreadyRefused:
-		return requestBlocks, fmt.Sprintf("the request %s=%s has failed or was rolled back. Retry it with %s, or remove the request",
-			api.ResizeAnnotation, request, operation.RetryCommand(in.Set))
+		return requestBlocks, fmt.Sprintf("the requested change to %s has failed or was rolled back. Retry it with %s, or change what is requested",
+			request, operation.RetryCommand(in.Set))
 	case pending != nil && pending.GrowTo == "" && resize.IsRefusalOf(record, in.Set) && !record.IsGrowth():
-		return requestBlocks, fmt.Sprintf("the request %s=%s was refused (%s). Remove its cause, or remove the request",
-			api.ResizeAnnotation, request, record.Reason)
+		return requestBlocks, fmt.Sprintf("the requested change to %s was refused (%s). Remove its cause, or change what is requested",
+			request, record.Reason)
 	case pending != nil && pending.GrowTo == "":
 		return resizeOpen, ""
 	case pending != nil && resize.IsRefusalOf(record, in.Set): // detect-resize judges it again at each tick

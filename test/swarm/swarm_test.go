@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"drydock.dev/test/seed"
 	"drydock.dev/test/swarm/apiserver"
@@ -133,9 +134,14 @@ func TestRandomRuns(t *testing.T) {
 		known[s.Ends] = true
 	}
 	covered, ends, acts := map[string]int{}, map[string]int{}, 0
+	slowest, slowestSeed := time.Duration(0), uint64(0)
 	for n := range seed.Next(t, *runs) {
 		s := random(n, *faults)
+		begin := time.Now()
 		r := play(t, loadPolicies(t), s)
+		if took := time.Since(begin); took > slowest {
+			slowest, slowestSeed = took, n
+		}
 		for state, times := range r.covered {
 			covered[state] += times
 		}
@@ -153,6 +159,7 @@ func TestRandomRuns(t *testing.T) {
 	for _, kind := range slices.Sorted(maps.Keys(ends)) {
 		t.Logf("%d runs end with %q", ends[kind], kind)
 	}
+	t.Logf("the slowest run was SEED=%d with %s", slowestSeed, slowest.Round(time.Second))
 	t.Logf("%d acts in %d runs wrote %d states of records:\n%s", acts, *runs, len(covered),
 		strings.Join(slices.Sorted(maps.Keys(covered)), "\n"))
 	if len(covered) < 25 {
