@@ -4,13 +4,44 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/world"
 )
+
+// Input is everything that Decide considers.
+type Input struct {
+	*world.Observed
+	Settings   api.Settings
+	RootMovers bool
+	// Options are the user's options for movers. OptionsErr is set if they cannot be read.
+	Options    resources.MoverOptions
+	OptionsErr error
+	// Progress is the latest progress of running movers, by the ordinal of their member. Moved is its time.
+	Progress map[int]moverreport.Progress
+	Moved    map[int]time.Time
+	// Warnings are the latest Warning Events about Jobs without a pod and pods that do not start, by the object's name.
+	Warnings map[string]Warning
+	// Unclaimed are the cluster's volumes without a claim. They are read only before a temporary claim is created.
+	Unclaimed []*corev1.PersistentVolume
+	// Rejected is why the API server rejected a write of this event for good. It is empty if it did not.
+	Rejected string
+}
+
+// Warning is the content of a Kubernetes Event of type Warning.
+type Warning struct {
+	Reason, Message string
+	At              time.Time
+}
 
 // Decide plans the next step only. The executor calls it again until there is none. Decide is pure.
 func Decide(in Input) plan.Plan {
@@ -149,4 +180,44 @@ func (w *work) startMembers() {
 func (w *work) startMember(member *api.Member) {
 	member.Phase, member.Attempt = api.MemberCopying, max(member.Attempt, 1)
 	w.stepCopying(member)
+}
+
+// work collects the actions for all members from one observation.
+type work struct {
+	Input
+	before, record *api.Resize
+	reason         api.Reason
+	actions        []plan.Action
+	notes          []plan.Action
+	announce       string
+	waiting        string
+	soon           bool
+	failMessage    string // why the operation must be reverted; empty if it can continue
+	failReason     api.Reason
+	needsRequest   bool // a retry would fail again: only another request helps
+	startedMovers  int  // movers that this plan creates
+}
+
+func (w *work) add(reason api.Reason, actions ...plan.Action) {
+	w.reason, w.actions = reason, append(w.actions, actions...)
+}
+
+func (w *work) waitFor(soon bool, format string, args ...any) {
+	w.waiting, w.soon = fmt.Sprintf(format, args...), w.soon || soon
+}
+
+// fail has the operation reverted. The message ends with the remedy, an imperative: the request for a retry follows it.
+func (w *work) fail(reason api.Reason, format string, args ...any) {
+	w.failReason, w.failMessage = reason, fmt.Sprintf(format, args...)
+}
+
+// link returns a link between an object and a claim of the operation.
+func (w *work) link(role api.Role, claim string) api.Link {
+	return api.Link{Operation: w.record.Operation, Role: role, Namespace: w.Set.Namespace, Set: w.record.Set, Claim: claim}
+}
+
+// handToRestore hands the member to restore, which stops it.
+func (w *work) handToRestore(member *api.Member) {
+	member.Phase, member.Deadline = api.MemberWaiting, nil
+	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
 }

@@ -5,9 +5,13 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
@@ -128,4 +132,148 @@ func discardTargets(member *api.Member) {
 // other, and a complete target no longer carries the mark of its operation.
 func targetsHoldData(member *api.Member) bool {
 	return slices.ContainsFunc(member.Claims, func(move api.Move) bool { return !move.Moved && move.Files > 0 })
+}
+
+// retainSources sets the member's volumes to Retain, so that the loss of a claim never deletes data. It also links claims and volumes.
+func (w *work) retainSources(member *api.Member) []plan.Action {
+	var actions []plan.Action
+	for i := range member.Claims {
+		move := &member.Claims[i]
+		volume, claim := w.Volume(move.OldVolume), w.Claim(move.Claim)
+		if volume == nil || claim == nil || move.Moved {
+			continue // revertReason has found it, or the move is done
+		}
+		link := w.link(api.RoleSource, move.Claim)
+		actions = append(actions, world.HoldVolume(volume, link).Actions()...)
+		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
+		if fresh := w.Volume(move.NewVolume); w.record.IsRollback() && fresh != nil { // its retention must not end during the rollback
+			actions = append(actions, world.HoldVolume(fresh, w.returningLink(move)).Actions()...)
+		}
+	}
+	return actions
+}
+
+// returningLink returns the link of an old volume that a rollback restores. It names the operation that left the volume, in case the
+// rollback fails.
+func (w *work) returningLink(move *api.Move) api.Link {
+	link := w.link(api.RoleReturning, move.Claim)
+	present, err := api.LoadLink(w.Volume(move.NewVolume))
+	switch {
+	case err != nil || present == nil: // oldVolumeAvailable has checked it
+	case present.Operation == w.record.Operation && present.Role == api.RoleReturning:
+		return *present
+	case present.Operation != w.record.Operation:
+		link.Before = present.Operation
+	}
+	return link
+}
+
+// sourceUnchanged reports whether the claim still has the recorded UID and is bound to the recorded volume.
+func sourceUnchanged(in Input, move *api.Move) bool {
+	claim, volume := in.Claim(move.Claim), in.Volume(move.OldVolume)
+	return claim != nil && claim.UID == move.UID && claim.DeletionTimestamp == nil && volume != nil && statefulset.Bound(claim, volume)
+}
+
+// oldVolumeAvailable reports whether the old volume exists and was left by this very claim. Drydock writes no record that names another
+// volume.
+func oldVolumeAvailable(in Input, record *api.Resize, move *api.Move) bool {
+	volume := in.Volume(move.NewVolume)
+	if volume == nil || volume.Status.Phase != corev1.VolumeReleased {
+		return false
+	}
+	link, err := api.LoadLink(volume)
+	switch {
+	case err != nil || link == nil || link.Namespace != in.Set.Namespace || link.Set.Name != in.Set.Name || link.Claim != move.Claim:
+		return false
+	case link.Role == api.RoleReturning:
+		return link.Operation == record.Operation
+	}
+	return link.Role == api.RoleOldVolume && link.Operation == record.RollsBack
+}
+
+// bindingConflict returns a message if Kubernetes would bind an existing volume to the temporary claim instead of provisioning one. It is
+// empty otherwise. The check runs before the claim is created, because a mover could start before Drydock observes the binding.
+func bindingConflict(in Input, claim *corev1.PersistentVolumeClaim, move *api.Move) string {
+	i := slices.IndexFunc(in.Unclaimed, func(v *corev1.PersistentVolume) bool { return mayBind(v, claim) })
+	if i < 0 {
+		return ""
+	}
+	volume := in.Unclaimed[i].Name
+	return fmt.Sprintf("volume %s of StorageClass %q has no claim and may hold data, but Kubernetes would bind it to the copy of claim %s "+
+		"instead of provisioning a volume. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes",
+		volume, className(claim), move.Claim, volume)
+}
+
+// mayBind reports whether Kubernetes may bind the unclaimed volume to the claim. It makes the same checks as the volume binder, except for
+// node affinity, which depends on the node of the pod.
+func mayBind(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClaim) bool {
+	spec := volume.Spec
+	if ref := spec.ClaimRef; ref != nil { // reserved: the binder checks nothing else
+		return ref.Namespace == claim.Namespace && ref.Name == claim.Name
+	}
+	request, capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage], spec.Capacity[corev1.ResourceStorage]
+	switch {
+	case volume.DeletionTimestamp != nil, spec.StorageClassName != className(claim), capacity.Cmp(request) < 0:
+		return false
+	case modeOf(spec.VolumeMode) != modeOf(claim.Spec.VolumeMode),
+		deref(spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName):
+		return false
+	}
+	return !slices.ContainsFunc(claim.Spec.AccessModes,
+		func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(spec.AccessModes, m) })
+}
+
+func className(claim *corev1.PersistentVolumeClaim) string { return deref(claim.Spec.StorageClassName) }
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
+	if mode == nil {
+		return corev1.PersistentVolumeFilesystem
+	}
+	return *mode
+}
+
+// retainForeignTargets sets targets that hold foreign data to the reclaim policy Retain, before the operation ends and its temporary claims
+// are deleted. A provisioner may hand out an existing folder, for example if its path pattern contains an annotation. Then the volume is
+// new, but its data is not.
+func retainForeignTargets(in Input, record *api.Resize) []plan.Action {
+	if !record.Copies() || resize.Forged(in.Observed, record) != "" {
+		return nil
+	}
+	w := &work{Input: in, before: record, record: record}
+	var actions []plan.Action
+	for i := range record.Members {
+		member := &record.Members[i]
+		m := w.moverOf(member)
+		refused := m.refusedTarget() && !m.refusedOwnTarget(member)
+		for j := range member.Claims {
+			move := &member.Claims[j]
+			target := in.TargetClaim(record.Operation, move)
+			if target == nil || in.Volume(target.Spec.VolumeName) == nil || !refused && !sharesStorage(in, move, target.Spec.VolumeName) {
+				continue
+			}
+			actions = append(actions, world.HoldVolume(in.Volume(target.Spec.VolumeName), w.link(api.RoleForeign, move.Claim)).Actions()...)
+		}
+	}
+	return actions
+}
+
+// refusedTarget reports whether the mover found foreign data on a target. Only the text of its message names the target, so all targets of
+// the member are retained.
+func (m mover) refusedTarget() bool {
+	reasons := []moverreport.Reason{moverreport.ReasonTargetNotEmpty, moverreport.ReasonUsage}
+	return m.job != nil && m.report() != nil && slices.Contains(reasons, m.report().Reason)
+}
+
+// refusedOwnTarget reports whether the mover refused a target that an earlier mover of the same stop had completed. The earlier mover was
+// lost before it could report.
+func (m mover) refusedOwnTarget(member *api.Member) bool {
+	r := m.report()
+	return member.Phase == api.MemberFinalPass && targetsHoldData(member) && r != nil && r.Reason == moverreport.ReasonTargetNotEmpty
 }

@@ -12,11 +12,15 @@ package deadletter
 import (
 	"context"
 	"log/slog"
+	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
@@ -59,4 +63,25 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		_, err = f.apply.Run(ctx, step)
 	}
 	return nil, err
+}
+
+// Input is everything that Decide considers.
+type Input struct {
+	Now time.Time
+	Set *appsv1.StatefulSet // nil if it does not exist
+	// Letter is the undelivered event, without a time.
+	Letter api.UndeliveredEvent
+	// SetUID is the UID of the set in the data of a source event.
+	SetUID types.UID
+	// Rejected is why the API server rejected the list for good. It is empty if it did not.
+	Rejected string
+}
+
+func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
+	in, set := Input{Now: time.Now()}, &appsv1.StatefulSet{}
+	found, err := f.client.Get(ctx, plan.StatefulSets, ref.Namespace, ref.Name, set)
+	if found {
+		in.Set = set
+	}
+	return in, err
 }

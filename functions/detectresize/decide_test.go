@@ -479,3 +479,118 @@ func TestLongNamesOfOwnersFitTheRecord(t *testing.T) {
 		t.Errorf("%s with a message of %d bytes", record.Reason, len(record.Message))
 	}
 }
+
+// TestRetryOfCleanupIsLeftToCleanupPod: cleanup-pod has to see the retry of its cleanup, so detect-resize must not remove the annotation.
+func TestRetryOfCleanupIsLeftToCleanupPod(t *testing.T) {
+	failed := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Kind: api.KindCleanup, Operation: "c0ffee012345",
+		Phase: api.Failed,
+		Set:   api.SetRef{Name: "web", UID: "uid-web"}}}
+	retry, template := build.Annotation(api.RetryAnnotation, ""), build.Annotation(api.CleanupTemplateAnnotation, "{}")
+	cleaned := build.Annotation(api.CleanupAnnotation, failed.Encode())
+	upToDate := build.Resize("data=64Mi")
+	check(t,
+		row{"the retry is for a resize", given(set(upToDate, retry))},
+		row{"the retry is for a cleanup", given(set(upToDate, retry, template, cleaned))},
+	)
+	for name, row := range map[string]struct {
+		options []build.Option
+		removed bool
+	}{
+		"a resize starts": {[]build.Option{retry}, true},
+		"a resize starts, and a cleanup has failed":     {[]build.Option{retry, template, cleaned}, false},
+		"a resize is refused":                           {[]build.Option{retry, build.Resize("much")}, true},
+		"a resize is refused, and a cleanup has failed": {[]build.Option{retry, template, cleaned, build.Resize("much")}, false},
+	} {
+		removed := false
+		for _, a := range Decide(given(set(row.options...), bothMembers())).Actions {
+			for _, op := range a.Ops {
+				removed = removed || op.Op == "remove" && op.Path == "/metadata/annotations/drydock.dev~1retry"
+			}
+		}
+		if removed != row.removed {
+			t.Errorf("%s: the retry annotation is removed: %v", name, removed)
+		}
+	}
+}
+
+// TestRetryThatRepeatsNothing is removed, and an Event says where it belongs. A retry that another function takes up stays.
+func TestRetryThatRepeatsNothing(t *testing.T) {
+	retry, named := build.Annotation(api.RetryAnnotation, "now"), build.Annotation(api.RetryAnnotation, build.ID)
+	web := func(options ...build.Option) Input {
+		options = append([]build.Option{build.Template("data", "64Mi", "fixed"), retry}, options...)
+		return given(objects{build.Set("web", options...)}, bothMembers())
+	}
+	scaling := func(scaler string) build.Option {
+		failed := &api.Scale{Header: api.Header{Version: api.RecordVersion, Kind: api.KindScale, Operation: "5ca1e0123456", Phase: api.Failed,
+			Set: api.SetRef{Name: "web", UID: "uid-web"}}, Scaler: api.ScalerRef{Name: scaler}}
+		return build.Annotation(api.ScaleAnnotation, failed.Encode())
+	}
+	rolledBack := build.Operation(api.Succeeded, build.RollbackOf(build.ID), func(r *api.Resize) { r.Operation = "ba9876543210" })
+	rollback, ofSleep := build.Annotation(api.RetryAnnotation, "ba9876543210"), build.Annotation(api.RetryAnnotation, build.SleepID)
+	refusedSleep := build.WithSleep(build.Sleep(api.Refused))
+	sleep := func(phase api.Phase) build.Option { return build.WithSleep(build.Sleep(phase)) }
+	cleanup := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Kind: api.KindCleanup, Operation: "c0ffee012345", Phase: api.Failed,
+		Set: api.SetRef{Name: "web", UID: "uid-web"}}}
+	check(t,
+		row{"nothing has ever begun", web()},
+		row{"the resize failed, and its request was withdrawn", web(build.Status(build.Operation(api.Failed)))},
+		row{"a scaling failed", web(scaling("pilot"))},
+		row{"a scaling failed, and a user wrote the record", web(scaling("$(id)"))},
+		row{"every claim fulfils the request, and a sleep was refused", given(set(build.Resize("data=64Mi"), retry, sleep(api.Refused)))},
+		row{"a sleep was refused: idle-timeout takes the retry up", web(sleep(api.Refused))},
+		row{"a sleep failed: idle-timeout takes the retry up", web(sleep(api.Failed))},
+		row{"a sleep runs", web(sleep(api.Waking))},
+		row{"a sleep has ended", web(sleep(api.Succeeded))},
+		row{"a cleanup failed: cleanup-pod takes the retry up", web(build.Annotation(api.CleanupAnnotation, cleanup.Encode()),
+			build.Annotation(api.CleanupTemplateAnnotation, "{}"))},
+		row{"the set is not opted in", web(build.Label(api.ManagedLabel, ""))},
+		row{"an operator copies it: it stays, and an Event explains it", web(build.ControlledBy("Database", "main"))},
+		row{"an operator makes the set, and nothing is left to do: it stays", given(set(build.Resize("data=64Mi"), named,
+			build.ControlledBy("Database", "main"), build.Status(build.Operation(api.Failed))))},
+		row{"an operator makes the set, and kubectl drydock resize repeats what was rolled back", given(ofOperator("64Mi", "fixed",
+			build.Resize("data=128Mi"), build.Status(rolledBack), rollback), bothMembers())},
+		row{"an operator makes the set, and the retry is for its sleep", given(ofOperator("64Mi", "fixed", build.Resize("data=128Mi"),
+			build.Status(build.Operation(api.Failed)), refusedSleep, ofSleep), bothMembers())},
+		row{"an operator makes the set, which fulfils its request, and the retry is for its sleep", given(ofOperator("64Mi", "fixed",
+			build.Resize("data=64Mi"), refusedSleep, ofSleep), bothMembers())},
+		row{"an operator copies a retry of the past: it stays", web(build.ControlledBy("Database", "main"),
+			build.Annotation(api.RetryAnnotation, "ba9876543210"), build.Status(build.Operation(api.Failed)))},
+	)
+}
+
+// TestFieldRequests: requests for other fields create the set again around its pods.
+func TestFieldRequests(t *testing.T) {
+	setAsking := func(request string, options ...build.Option) objects {
+		return set(append(options, build.Resize(request))...)
+	}
+	mounts := build.Edit(func(s *appsv1.StatefulSet) {
+		s.Spec.Template.Spec.Containers = append(s.Spec.Template.Spec.Containers, corev1.Container{Name: "shipper",
+			VolumeMounts: []corev1.VolumeMount{{Name: "logs", MountPath: "/logs"}}})
+	})
+	serves := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "db" })
+	logs := build.Template("logs", "1Gi", "fixed")
+	done := build.Operation(api.Succeeded, func(r *api.Resize) { r.Request = "serviceName=db" })
+	check(t,
+		row{"another service name: the set is created again", given(setAsking("serviceName=db"), bothMembers())},
+		row{"the set already has the service name", given(setAsking("serviceName=db", serves), bothMembers())},
+		row{"another process has restored the old service name: the resize starts again",
+			given(setAsking("serviceName=db", build.Status(done)), bothMembers())},
+		row{"labels and a size change in one operation", given(setAsking("data=128Mi,data/labels/tier=gold"), bothMembers())},
+		row{"a label of a template that the set does not have", given(setAsking("tmp/labels/tier=gold"), bothMembers())},
+		row{"a removed template: its claims stay", given(setAsking("-logs", logs), bothMembers())},
+		row{"a removed template that the pods mount", given(setAsking("-logs", logs, mounts), bothMembers())},
+		row{"a removed template that the set does not have", given(setAsking("-logs"), bothMembers())},
+		row{"an added template while the set has pods", given(setAsking("+logs=1Gi@fast:RWO"), bothMembers())},
+		row{"an added template without pods", given(setAsking("+logs=1Gi@fast:RWO", build.Replicas(0)), claims("data-web-0"))},
+		row{"an added template with a class that does not exist", given(setAsking("+logs=1Gi@nvme:RWO", build.Replicas(0)))},
+		row{"a partition keeps pods of an older revision",
+			given(setAsking("podManagementPolicy=Parallel", build.Edit(partitioned)), bothMembers())},
+	)
+}
+
+func partitioned(s *appsv1.StatefulSet) {
+	partition := int32(1)
+	s.Status.CurrentRevision, s.Status.UpdateRevision = "r1", "r2"
+	s.Spec.UpdateStrategy = appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: &partition}}
+}

@@ -1,20 +1,43 @@
 package growvolumes
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
 
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/grow"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
+
+// Input is everything that Decide depends on.
+type Input struct {
+	// Observed contains only the set and its claims.
+	*world.Observed
+	// Enabled reports whether growth is enabled for the set, by its own annotation or by the default of its namespace.
+	Enabled bool
+	Rules   grow.Rules
+	// RulesError is why the rules cannot be read; empty if they can.
+	RulesError string
+	// Consent is the consent of the namespace to a change of the custom resource that controls the set. It is read only if a volume is nearly
+	// full, and Drydock is to change that resource.
+	Consent api.OwnerConsent
+	// Usage is the measured usage, by claim.
+	Usage map[string]grow.Usage
+	// Classes are the StorageClasses of the claims, by name. They are read only if a volume is nearly full. A class that does not exist is
+	// nil.
+	Classes map[string]*storagev1.StorageClass
+}
 
 // Decide raises the floors of templates whose volumes are nearly full. detect-resize then makes the claims grow to them. Decide raises a
 // floor only if every claim of the template can grow in place, so that no member stops. It records one Warning for each obstacle. It is
@@ -187,4 +210,105 @@ func (in Input) stalledGrowth(growth *api.Growth, needs []need, why string) []ap
 		return why == "" || !grown || operation.Within(in.Now, last.At.Time, maxWaitForBegin)
 	})
 	return blockedWarnings(stalled, why)
+}
+
+// inactiveReason returns why the set does not grow, whatever the usage of its volumes. It returns "" if the set may grow.
+func (in Input) inactiveReason() api.Reason {
+	if reason, _ := resize.Busy(resize.Input{Observed: in.Observed}); reason != "" {
+		return reason
+	}
+	if !in.Enabled || statefulset.Replicas(in.Set) == 0 {
+		return api.NoGrowth
+	}
+	return ""
+}
+
+// resizeState is the state of what the set requests: of the user's request first, then of the floors of growth.
+type resizeState int
+
+const (
+	// nothingOpen means that the set fulfils the request and the floors.
+	nothingOpen resizeState = iota
+	// resizeOpen means that detect-resize has yet to judge the request or the floors, or to carry them out.
+	resizeOpen
+	// growthFailed means that the storage has not carried out the latest growth.
+	growthFailed
+	// growthRefused means that detect-resize refuses the latest growth at present.
+	growthRefused
+	// requestBlocks means that the user's request was refused or has failed. Growth waits until the user resolves it.
+	requestBlocks
+)
+
+// resizeState returns the state. If growth is open, refused or blocked, the text says why, with an instruction for the user.
+func (in Input) resizeState() (resizeState, string) {
+	request, _ := api.RequestOf(in.Set)
+	record := operation.Of(in.Set).Resize
+	pending, reason, err := resize.NeededChanges(resize.Input{Observed: in.Observed})
+	switch {
+	case err != nil: // detect-resize reports it
+		return resizeOpen, ""
+	case pending == nil && reason == api.AlreadyRefused:
+		return requestBlocks, fmt.Sprintf("the requested change to %s has failed or was rolled back. Retry it with %s, or change "+
+			"what is requested", request, operation.RetryCommand(in.Set))
+	case pending != nil && pending.GrowTo == "" && resize.IsRefusalOf(record, in.Set) && !record.IsGrowth():
+		return requestBlocks, fmt.Sprintf("the requested change to %s was refused (%s). Remove its cause, or change what is requested",
+			request, record.Reason)
+	case pending != nil && pending.GrowTo == "":
+		return resizeOpen, ""
+	case pending != nil && resize.IsRefusalOf(record, in.Set): // detect-resize judges it again at each tick
+		return growthRefused, fmt.Sprintf("the growth to %s was refused (%s). It begins by itself when the cause is gone", pending.GrowTo,
+			record.Reason)
+	case pending != nil:
+		return resizeOpen, fmt.Sprintf("the growth to %s has not begun yet. Find the cause: kubectl describe -n %s sts/%s", pending.GrowTo,
+			in.Set.Namespace, in.Set.Name)
+	case world.GrowthFailed(in.Set, record):
+		return growthFailed, ""
+	}
+	return nothingOpen, ""
+}
+
+// report stores the current warnings, records an Event for each new one, and removes floors that no longer count. If nothing has changed,
+// the plan writes nothing.
+func (in Input) report(growth *api.Growth, reason api.Reason, warnings []api.GrowthWarning) (plan.Plan, []api.GrowthWarning) {
+	next := in.withoutReplacedGrowths(growth)
+	notes := in.eventsForNew(next, warnings)
+	patch := plan.PatchOf(plan.StatefulSets, in.Set)
+	if floors := in.floors(); len(floors) == 0 {
+		patch.Unannotate(api.GrowToAnnotation)
+	} else {
+		patch.Annotate(api.GrowToAnnotation, api.FormatGrowTo(floors))
+	}
+	if _, known := in.Set.Annotations[api.GrowthAnnotation]; known || !next.Empty() {
+		patch.Annotate(api.GrowthAnnotation, next.Encode())
+	}
+	for _, w := range warnings {
+		if reason == api.EnoughFree {
+			reason = w.Reason
+		}
+	}
+	return plan.Do(reason, append(patch.Actions(), notes...)...), warnings
+}
+
+// eventsForNew stores the warnings in next, and returns an Event for each warning that was not stored before.
+func (in Input) eventsForNew(next *api.Growth, warnings []api.GrowthWarning) []plan.Action {
+	var notes []plan.Action
+	for _, w := range next.UpdateWarnings(warnings) {
+		notes = append(notes, in.event(true, w.Reason, w.Message))
+	}
+	return notes
+}
+
+func (in Input) event(warning bool, reason api.Reason, message string) plan.Action {
+	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason, Message: message, UID: in.Set.UID})
+}
+
+// countStuck returns the number of templates with a volume that is nearly full and cannot grow.
+func countStuck(warnings []api.GrowthWarning) int {
+	n := 0
+	for _, w := range warnings {
+		if w.Reason == api.GrowthLimit || w.Reason == api.GrowthBlocked {
+			n++
+		}
+	}
+	return n
 }

@@ -1,13 +1,51 @@
 package idletimeout
 
 import (
+	"slices"
+	"time"
+
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
+
+// Input holds everything that Decide needs: the observed objects, the time, the settings and the event.
+type Input struct {
+	Now time.Time
+	// Name is the set that the event names.
+	Name     string
+	Group    idle.Group // empty if the set does not exist
+	Signal   Signal
+	Scalers  map[string]*v1alpha1.Scaler // by the set that they scale
+	Probes   map[string]ProbeResult      // by set
+	Settings api.Settings
+	// Trace is the traceparent of an operation that starts now. It is empty when tracing is off.
+	Trace string
+	// Failures are the failed writes of this event.
+	Failures plan.Failures
+}
+
+// ProbeResult is the answer of an activity probe.
+type ProbeResult struct {
+	Active bool
+	Err    error
+}
+
+// isSkipped reports whether the member has to wait for its own event, because a write for it was rejected in this event. The other
+// members continue without it.
+func (in Input) isSkipped(m idle.Member) bool {
+	return m.Set.Name != in.Name && in.Failures.Of(plan.StatefulSets, m.Set.Name) != nil
+}
+
+// judge returns the group in its wake order, and the verdict on each member. A group without a valid order stays awake.
+func (in Input) judge() (idle.Group, []idle.Verdict) {
+	group := in.Group.InWakeOrder()
+	return group, group.Verdicts(in.Now, in.Signal.sleepRequestedAt())
+}
 
 // Decide is pure. It takes one step for one set of the group. The set that the event names comes last, because only its step
 // may announce an event, and an announcement ends the work on the current event.
@@ -145,4 +183,35 @@ func (in Input) mayStartSleep() bool {
 		}
 	}
 	return false
+}
+
+// awakeDependent returns the name of a member that depends on m and is not asleep, or "". A member that is being deleted falls asleep no
+// more: it counts as long as it has pods.
+func awakeDependent(group idle.Group, m idle.Member) string {
+	for _, other := range group {
+		deleted := other.Set.DeletionTimestamp != nil && other.Set.Status.Replicas == 0
+		if !deleted && slices.Contains(other.Rules.DependsOn, m.Set.Name) && !isAsleep(other) {
+			return other.Set.Name
+		}
+	}
+	return ""
+}
+
+// isAsleep reports whether the set is at zero and has no sleep in another phase.
+func isAsleep(m idle.Member) bool {
+	return statefulset.AtZero(m.Set) && (!m.Sleep.Active() || m.Sleep.Phase == api.Asleep)
+}
+
+// unreadyDependency returns the name of a member that m depends on and that is not ready, or "".
+func unreadyDependency(group idle.Group, m idle.Member) string {
+	for _, name := range m.Rules.DependsOn {
+		other := group.Find(name)
+		if other == nil || !other.CanWake() { // it left the group or stays at zero, so a wait would never end
+			continue
+		}
+		if !idle.EnoughReady(other.Set, other.Sleep.Active()) {
+			return name
+		}
+	}
+	return ""
 }

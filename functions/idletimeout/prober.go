@@ -1,7 +1,9 @@
 package idletimeout
 
 import (
+	"bytes"
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -9,6 +11,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -22,6 +26,7 @@ import (
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podprobe"
 	"drydock.dev/shared/probe"
+	"drydock.dev/shared/prom"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -193,4 +198,150 @@ func (p *prober) askTCP(ctx context.Context, pod *corev1.Pod, port int, peers ma
 // readFile writes the content of the file in the first container of the pod to out.
 func (p *prober) readFile(ctx context.Context, pod *corev1.Pod, path string, out io.Writer) error {
 	return p.client.Exec(ctx, pod.Namespace, pod.Name, pod.Spec.Containers[0].Name, out, "cat", path)
+}
+
+// maxSeries limits the result of a query. A larger result is an error, because it could be truncated.
+const maxSeries = 100
+
+// stateEstablished is TCP_ESTABLISHED (Linux include/net/tcp_states.h).
+const stateEstablished = "01"
+
+// maxLine limits a line of the kernel's tables. The kernel's lines have at most 200 bytes.
+const maxLine = 1 << 10
+
+// connections counts the established connections to a local port in the kernel's tables (proc_net_tcp(5)), which are written to it. It
+// skips connections from the pod itself, such as a health check over the loopback, and connections from peers. It keeps no more than a
+// line, because a pod can print anything.
+type connections struct {
+	port  int
+	peers map[string]bool
+	n     int    // connections so far
+	seen  bool   // a table has begun
+	line  []byte // the beginning of the next line
+	err   error  // the first line that is not of a table
+}
+
+// Write reads the lines that p completes. Its error stays, because client-go only logs errors of the writer of a command's output
+// (tools/remotecommand).
+func (c *connections) Write(p []byte) (int, error) {
+	for line := range bytes.Lines(p) {
+		switch whole := bytes.HasSuffix(line, []byte("\n")); {
+		case c.err != nil:
+			return 0, c.err
+		case len(c.line)+len(line) > maxLine:
+			c.err = fmt.Errorf("line %.200q… is not an entry of /proc/net/tcp", append(c.line, line[:min(len(line), maxLine)]...))
+		case whole:
+			c.err = c.read(string(append(c.line, line...)))
+			c.line = c.line[:0]
+		default:
+			c.line = append(c.line, line...)
+		}
+	}
+	return len(p), c.err
+}
+
+// read reads a line of a table.
+func (c *connections) read(line string) error {
+	fields := strings.Fields(line)
+	if len(fields) < 4 {
+		return nil
+	}
+	if fields[0] == "sl" {
+		c.seen = true
+		return nil
+	}
+	address, local, ok := strings.Cut(fields[1], ":")
+	remote, _, okRemote := strings.Cut(fields[2], ":")
+	number, err := strconv.ParseUint(local, 16, 16)
+	if !ok || !okRemote || err != nil {
+		return fmt.Errorf("line %.200q is not an entry of /proc/net/tcp", strings.TrimSpace(line))
+	}
+	if fields[3] == stateEstablished && int(number) == c.port && address != remote && !isPeer(remote, c.peers) {
+		c.n++
+	}
+	return nil
+}
+
+// count returns the number of connections in the tables.
+func (c *connections) count() (int, error) {
+	if c.err == nil {
+		c.err = c.read(string(c.line))
+	}
+	if c.err == nil && !c.seen {
+		c.err = errors.New("the pod printed no table of connections")
+	}
+	return c.n, c.err
+}
+
+// isPeer reports whether the address from the kernel's table belongs to a peer. An unreadable address does not.
+func isPeer(text string, peers map[string]bool) bool {
+	address, ok := kernelAddress(text)
+	return ok && peers[address]
+}
+
+// ipv4MappedPrefix starts an IPv6 address that stands for an IPv4 address.
+const ipv4MappedPrefix = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\xff\xff"
+
+// kernelAddress returns the bytes of an address from the kernel's table. The kernel prints words of four bytes in hexadecimal, in the
+// byte order of the machine. The function assumes little-endian, as on common Kubernetes nodes. On a big-endian node no address
+// matches a peer, so every connection counts.
+func kernelAddress(text string) (string, bool) {
+	bytes, err := hex.DecodeString(text)
+	if err != nil || len(bytes) != 4 && len(bytes) != 16 {
+		return "", false
+	}
+	for word := range slices.Chunk(bytes, 4) {
+		slices.Reverse(word)
+	}
+	return strings.TrimPrefix(string(bytes), ipv4MappedPrefix), true
+}
+
+// prometheus asks the administrator's Prometheus. The author of a StatefulSet writes the query, and an error message of Prometheus
+// can quote series of other tenants. Therefore only the meaning of the answer reaches the set, never its text.
+type prometheus struct {
+	server     prom.Server
+	namespaces []string
+	log        *slog.Logger
+}
+
+func newPrometheus(settings api.Settings, log *slog.Logger) *prometheus {
+	return &prometheus{server: prom.New(settings), namespaces: settings.PromNamespaces, log: log}
+}
+
+// allows reports whether sets of the namespace may send queries: the administrator listed the namespace, or the URL separates tenants.
+func (p *prometheus) allows(namespace string) bool {
+	return p.server.SeparatesNamespaces() || slices.Contains(p.namespaces, namespace) || slices.Contains(p.namespaces, "*")
+}
+
+// ask reports whether a value of the query's result is above zero. An empty result is an error.
+func (p *prometheus) ask(ctx context.Context, namespace, query string) (bool, error) {
+	switch {
+	case !p.server.IsConfigured():
+		return false, errors.New("no Prometheus is configured. Set DRYDOCK_PROMETHEUS to its URL")
+	case !p.allows(namespace):
+		return false, fmt.Errorf("sets of namespace %s may not query Prometheus. "+
+			"Add the namespace to DRYDOCK_PROMETHEUS_NAMESPACES, or put %s into DRYDOCK_PROMETHEUS", namespace, prom.NamespacePlaceholder)
+	}
+	code, body, err := p.server.Query(ctx, namespace, query, maxSeries, maxAnswerBytes)
+	switch {
+	case errors.Is(err, prom.ErrSettings):
+		return false, p.logAndHide(ctx, namespace, "prometheus cannot be queried; check the settings DRYDOCK_PROMETHEUS*", err)
+	case errors.Is(err, prom.ErrUnfinished):
+		return false, p.logAndHide(ctx, namespace, "prometheus did not finish its answer", err)
+	case err != nil:
+		return false, p.logAndHide(ctx, namespace, "prometheus did not answer", err)
+	}
+	return anyAboveZero(code, body)
+}
+
+// anyAboveZero reports whether a value of the result is above zero. Its errors quote only the status code of the answer.
+func anyAboveZero(code int, body []byte) (bool, error) {
+	samples, err := prom.Read(code, body, maxSeries)
+	return slices.ContainsFunc(samples, func(s prom.Sample) bool { return s.Value > 0 }), err
+}
+
+// logAndHide logs the error for the administrator, and returns the message that the author of the set may read.
+func (p *prometheus) logAndHide(ctx context.Context, namespace, known string, err error) error {
+	p.log.WarnContext(ctx, "asking Prometheus", "namespace", namespace, "error", err.Error())
+	return errors.New(known)
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
@@ -79,4 +80,21 @@ func (in Input) rank(m idle.Member) int {
 		return 1
 	}
 	return 0
+}
+
+// recordActivity stores the activity that the event reports.
+func recordActivity(in Input, m idle.Member) plan.Plan {
+	if !in.Signal.reportsUse() || !statefulset.Managed(m.Set) || m.Err != nil || in.Group.Timeout() == 0 ||
+		!in.Group.StoresActivity(m, in.Signal.At) {
+		return plan.Noop(api.NotIdle)
+	}
+	return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Signal.At).Actions()...)
+}
+
+// setLastActivity moves the last activity of the member later, never earlier.
+func setLastActivity(p *plan.Patch, m idle.Member, at time.Time) *plan.Patch {
+	if at.Truncate(time.Second).After(m.Rules.LastActivity) {
+		p.Annotate(api.LastActivityAnnotation, idle.FormatTime(at))
+	}
+	return p
 }

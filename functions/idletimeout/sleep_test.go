@@ -418,3 +418,323 @@ func TestActivityStartsASiblingThatWasStoppedWithoutASleep(t *testing.T) {
 		})
 	}
 }
+
+// Invariants: I7.
+func TestInvalidAnnotations(t *testing.T) {
+	soon := build.IdleTimeout("soon")
+	said := func(options ...func(*api.Sleep)) build.Option {
+		text := idle.MemberOf(web(soon)).InvalidMessage()
+		return sleep(
+			api.Refused,
+			append([]func(*api.Sleep){build.SleepEnded(api.RequestInvalid, time.Hour), func(s *api.Sleep) { s.Message = text }},
+				options...)...)
+	}
+	check(t, map[string]Input{
+		"the mistake is reported":                                        on(web(soon)),
+		"the mistake was reported before":                                on(web(soon, said())),
+		"the mistake was reported before, and an activity event arrives": on(web(soon, said())).withSignal(events.Activity, 0),
+		"another mistake is reported":                                    on(web(build.IdleTimeout("later"), said())),
+		"the time of readiness is kept":                                  on(web(soon, sleep(api.Succeeded, build.ReadyFor(time.Hour)))),
+		"the mistake is corrected: the set falls asleep":                 on(web(said())),
+		"the mistake is corrected, and the set is in use":                on(web(said(), build.LastActivity(0))),
+		"a resize comes first":                                           on(web(soon, build.Status(build.Operation(api.Moving)))),
+		"the set is not opted in: nothing is reported":                   on(web(soon, optOut)),
+		"a paused set with a mistake stays awake":                        on(web(soon, build.Paused(), said())),
+		"the mistake is made during a sleep: the set wakes": on(web(soon, zero, stopped(), sleep(api.Asleep,
+			build.AsleepFor(time.Hour)))),
+		"the record of the sleep is unreadable": on(web(build.Annotation(api.SleepAnnotation, "{"))),
+		"the record of another member is unreadable: only its own event reports it": on(
+			web(), member("db", build.Annotation(api.SleepAnnotation, "{"))),
+		"the record is unreadable, and the set is not opted in": on(web(optOut, build.Annotation(api.SleepAnnotation, "{}"))),
+	})
+}
+
+// TestInvalidAnnotationPreventsSleep checks every annotation.
+func TestInvalidAnnotationPreventsSleep(t *testing.T) {
+	for _, key := range []string{api.PausedAnnotation, api.IdleTimeoutAnnotation, api.LastActivityAnnotation, api.AwakeUntilAnnotation,
+		api.KeepWarmAnnotation,
+		api.MinUptimeAnnotation, api.DependsOnAnnotation, api.WakeReplicasAnnotation, api.ActivityProbeAnnotation} {
+		p := Decide(on(web(build.Annotation(key, "_"))))
+		if p.Reason != api.RequestInvalid || p.Announce != events.OperationFailed || !strings.Contains(build.StoredSleep(p).Message, key) {
+			t.Errorf("%s: %s", key, p)
+		}
+	}
+}
+
+// TestMistakeInAnnotationsEndsNoSlowStart: the wake-up took longer than its limit, so the set stays awake until it is ready. In
+// between, the user makes and corrects a mistake in an annotation.
+func TestMistakeInAnnotationsEndsNoSlowStart(t *testing.T) {
+	late := build.Sleep(api.Failed, build.SleepStarted(5*time.Hour), build.SleepEnded(api.NotReady, 90*time.Minute),
+		func(s *api.Sleep) { s.FailedAt, s.StartsLate = api.Waking, true })
+	starting := []build.Option{build.LastActivity(2 * time.Hour), build.ReplicaCounts(3, 0)}
+	if p := Decide(on(web(append(starting, build.WithSleep(late))...))); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
+		t.Fatalf("before the mistake: %s", p)
+	}
+	refused := build.StoredSleep(Decide(on(web(append(starting, build.WithSleep(late), build.Annotation(api.KeepWarmAnnotation, "x"))...))))
+	if refused == nil || refused.Phase != api.Refused {
+		t.Fatalf("with the mistake: %s", build.Words(refused))
+	}
+	if p := Decide(on(web(append(starting, build.WithSleep(refused))...))); p.Reason == api.SleepDecided {
+		t.Errorf("after the correction, a set that is starting falls asleep: %s", p)
+	}
+}
+
+// TestCorrectedSetFallsAsleepAtOnce: before the correction was stored, a corrected mistake delayed no sleep.
+func TestCorrectedSetFallsAsleepAtOnce(t *testing.T) {
+	refused := build.Sleep(api.Refused, build.SleepEnded(api.RequestInvalid, time.Minute))
+	used := build.LastActivity(0)
+	corrected := build.StoredSleep(Decide(on(web(build.WithSleep(refused), used))))
+	if corrected == nil || corrected.Reason != api.CauseGone {
+		t.Fatalf("%s", build.Words(corrected))
+	}
+	asked := build.Annotation(api.SleepRequestedAnnotation, idle.FormatTime(build.Now))
+	old := build.LastActivity(5 * time.Second)
+	if p := Decide(on(web(build.WithSleep(refused), old, asked))); p.Reason != api.SleepDecided {
+		t.Fatalf("the test is wrong: without the stored correction: %s", p)
+	}
+	if p := Decide(on(web(build.WithSleep(corrected), old, asked))); p.Reason != api.SleepDecided {
+		t.Errorf("the user requests a sleep after the correction: %s", p)
+	}
+}
+
+// TestRemovedProbeEndsRefusal: the sleep was refused because the probe failed. The user removes the probe; the set is in use.
+func TestRemovedProbeEndsRefusal(t *testing.T) {
+	refused := build.WithSleep(build.Sleep(api.Refused, func(s *api.Sleep) {
+		s.Step, s.Reason, s.Finished = api.AwaitsProbe, api.ProbeFailed, operation.Moment(build.Now.Add(-48*time.Hour))
+	}))
+	set := web(refused, build.LastActivity(time.Minute), build.ReplicaCounts(3, 3))
+	p := Decide(on(set))
+	if r := operation.Of(set); p.Kind != plan.KindDo && !r.Settled(r.Sleep) {
+		t.Errorf("%s: the refusal counts as long as the set is in use", p)
+	}
+}
+
+// TestSetThatStartsSlowlyStaysAwake: the wake-up took longer than its time limit, so its sleep failed. The set stays awake until it is
+// ready, and then for its idle timeout.
+func TestSetThatStartsSlowlyStaysAwake(t *testing.T) {
+	late := build.Sleep(api.Failed, build.SleepStarted(5*time.Hour), build.SleepEnded(api.NotReady, 50*time.Minute),
+		func(s *api.Sleep) { s.FailedAt, s.StartsLate = api.Waking, true })
+	used := build.LastActivity(80 * time.Minute)
+	starting := web(build.WithSleep(late), used, build.ReplicaCounts(3, 0))
+	if p := Decide(on(starting)); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
+		t.Errorf("while it starts: %s", p)
+	}
+	asked := build.Annotation(api.SleepRequestedAnnotation, idle.FormatTime(build.Now.Add(-time.Minute)))
+	if p := Decide(on(build.With(starting, asked))); p.Reason == api.NotIdle {
+		t.Errorf("a user's request after the failure has no effect: %s", p)
+	}
+	ready := web(build.WithSleep(late), used)
+	if functions := idle.Concerned(operation.Change{Set: ready, Records: operation.Of(ready), Now: build.Now}); len(functions) != 1 {
+		t.Errorf("the event about the ready set concerns %v", functions)
+	}
+	record := build.StoredSleep(Decide(on(ready)))
+	if record == nil || record.ReadyAt == nil || record.Phase != api.Failed {
+		t.Fatalf("the set is ready: %s", build.Words(record))
+	}
+	if p := Decide(on(web(build.WithSleep(record), used))); p.Kind != plan.KindNoop || p.Reason != api.NotIdle {
+		t.Errorf("as soon as it is ready: %s", p)
+	}
+	if set := web(build.WithSleep(record), used); !operation.Of(set).Settled(operation.Of(set).Sleep) {
+		t.Error("the set is ready, and its failure still counts")
+	}
+}
+
+// TestReadyInTheSecondOfTheFailure: the set becomes ready in the same second as its wake-up failed.
+func TestReadyInTheSecondOfTheFailure(t *testing.T) {
+	failed := build.Sleep(api.Failed, func(s *api.Sleep) {
+		s.Reason, s.FailedAt, s.StartsLate, s.Finished = api.NotReady, api.Waking, true, operation.Moment(build.Now)
+	})
+	set := web(build.WithSleep(failed), build.ReplicaCounts(3, 3))
+	in := on(set)
+	in.Now = build.Now.Add(300 * time.Millisecond)
+	p := Decide(in)
+	s := build.StoredSleep(p)
+	if s == nil {
+		t.Fatalf("%s", p)
+	}
+	set = web(build.WithSleep(s), build.ReplicaCounts(3, 3))
+	if r := operation.Of(set); !r.Settled(r.Sleep) {
+		t.Errorf("the alert DrydockOperationFailed never ends: %s, late %t", build.Words(r.Sleep), r.Sleep.StartsLate)
+	}
+}
+
+// TestReadinessKeepsRefusalOfSleep: a wake-up failed, then a user requested a sleep, which pause-owner refused. The set becomes ready,
+// which has nothing to do with the refusal.
+func TestReadinessKeepsRefusalOfSleep(t *testing.T) {
+	refused := build.Sleep(api.Refused, build.SleepStarted(time.Hour), func(s *api.Sleep) {
+		s.Step, s.Reason, s.Message = api.AwaitsOwner, api.OwnerNotPausable, "its operator cannot be paused"
+		s.Finished, s.StartsLate = operation.Moment(build.Now), true
+	})
+	p := Decide(on(web(build.WithSleep(refused))))
+	if s := build.StoredSleep(p); s == nil || s.Reason != api.OwnerNotPausable || s.StartsLate {
+		t.Errorf("%s: %s", p, build.Words(s))
+	}
+}
+
+// TestSleepOfAFastClockWakesWithActivity: a process whose clock was thirty days ahead has begun the sleep.
+func TestSleepOfAFastClockWakesWithActivity(t *testing.T) {
+	set := web(zero, build.LastActivity(time.Hour), build.WithSleep(build.Sleep(api.Asleep, build.AsleepFor(time.Hour),
+		build.SleepStarted(-30*24*time.Hour))))
+	if found := idle.Concerned(operation.Change{Set: set, Records: operation.Of(set), Now: build.Now, Swept: true}); len(found) == 0 {
+		t.Error("the sweep does not find the set")
+	}
+	for range 4 {
+		p := Decide(on(set).withSignal(events.Activity, 0))
+		for _, a := range p.Actions {
+			for _, op := range a.Ops {
+				if text, ok := op.Value.(string); ok && strings.HasPrefix(op.Path, "/metadata/annotations/") {
+					build.Annotation(strings.ReplaceAll(strings.TrimPrefix(op.Path, "/metadata/annotations/"), "~1", "/"), text)(set)
+				}
+			}
+		}
+		if s := build.StoredSleep(p); s != nil && s.Phase == api.Waking {
+			return
+		}
+	}
+	t.Errorf("the set stays at zero for thirty days: %s", build.Words(idle.MemberOf(set).Sleep))
+}
+
+// TestLostSleep: a set is stopped for a sleep that its annotations no longer have, for example because a manifest has replaced them. It
+// gets the record of its wake-up, so that its pods come back and it counts as used.
+// Invariants: I4.
+func TestLostSleep(t *testing.T) {
+	former := sleep(api.Succeeded, func(s *api.Sleep) { s.Operation, s.Attempt = "000000000000", 4 })
+	check(t, map[string]Input{
+		"it has lost the record":                on(web(zero, stopped())),
+		"it has the record of an earlier sleep": on(web(zero, stopped(), former)),
+		"it has lost the record, and depends on another": on(web(zero, stopped(), shop, build.DependsOn("db")),
+			member("db", shop, build.LastActivity(0), build.ReplicaCounts(3, 0))),
+		"it has lost the record, and an annotation is wrong": on(web(zero, stopped(), build.IdleTimeout("soon"))),
+		"it has the record":                            on(web(zero, stopped(), sleep(api.Asleep, build.AsleepFor(time.Hour)))),
+		"it has lost the record, and is opted out":     on(web(zero, stopped(), optOut)),
+		"it has lost the record, and runs":             on(web(stopped())),
+		"it has lost the record, and is being deleted": on(web(zero, stopped(), build.Deleting())),
+		"its pods were asked back":                     on(web(zero, stopped(build.StartedFor(time.Second)))),
+	})
+}
+
+// TestStopping: scale stops the pods and says so in the stop. The sleep waits for their end, or fails.
+// Invariants: I1, I4, I8.
+func TestStopping(t *testing.T) {
+	with := func(options ...build.Option) Input {
+		return on(web(append([]build.Option{sleep(api.Stopping, due)}, options...)...))
+	}
+	half, late, operators := stopped(build.StoppedFor(30*time.Second)), build.SleepDue(-time.Second), build.OwnerStops()
+	refused := stopped(build.NotStopped(), build.RefusedBy("admission webhook denied the request"))
+	ofAnother := func(s *api.Stop) { s.Operation = "0123456789ab" }
+	check(t, map[string]Input{
+		"scale has yet to stop it":         with(),
+		"scale has not stopped it in time": with(sleep(api.Stopping, late)),
+		"pods end":                         with(half, zero, build.ReplicaCounts(2, 2)),
+		"the controller has not seen it":   with(half, zero, build.NotObserved()),
+		"all pods have ended":              with(half, zero),
+		"all pods have ended, and it had another count than planned": with(half, zero, stopped(func(s *api.Stop) { s.Replicas = 5 })),
+		"all pods ended when the deadline passed":                    with(sleep(api.Stopping, late), stopped(build.StoppedFor(time.Hour)), zero),
+		"another client scaled it to zero before scale":              with(zero, replicasWrittenBy("kubectl")),
+		"another sleep has stopped it":                               with(zero, stopped(ofAnother)),
+		"its Scaler was paused first":                                with(zero, stopped(build.StoppedByScaler(build.ID))),
+		"the set is being deleted":                                   with(half, zero, build.ReplicaCounts(1, 1), build.Deleting()),
+		"the operator scales the set to zero":                        with(sleep(api.Stopping, due, operators)),
+		"the operator scaled the set to zero, and a pod is left":     with(sleep(api.Stopping, due, operators), zero, build.ReplicaCounts(1, 1)),
+		"the operator scaled the set to zero, and all pods ended":    with(sleep(api.Stopping, due, operators), zero),
+		"the operator does not scale the set to zero in time":        with(sleep(api.Stopping, late, operators)),
+		"the operator scaled the set to zero, and a pod does not end in time": with(sleep(api.Stopping, late, operators), zero,
+			build.ReplicaCounts(1, 1)),
+		"pods do not end in time":                 with(stopped(build.StoppedFor(time.Hour)), zero, build.ReplicaCounts(1, 1)),
+		"the API server rejected the stop":        with(refused),
+		"the API server rejected an earlier stop": with(stopped(build.NotStopped(), build.RefusedBy("no"), ofAnother)),
+		"the set is used before it is stopped":    with(build.LastActivity(0)),
+		"the set is used while pods end":          with(half, zero, build.ReplicaCounts(2, 2), build.LastActivity(0)),
+		"the set is used while its operator stops it": with(sleep(api.Stopping, due, operators), zero,
+			build.ReplicaCounts(2, 2), build.LastActivity(0)),
+		"the user aborts the sleep":                 with(half, zero, build.ReplicaCounts(2, 2), abort),
+		"the user aborts the sleep before the stop": with(abort),
+		"the set is no longer opted in":             with(half, zero, optOut),
+	})
+}
+
+// TestReplicasRestoredByAnotherClient: another client has scaled the set up during its sleep. Only the first write of an operator within a
+// minute may have come late. Later, or from any other client, it means that the set is needed.
+// Invariants: I4.
+func TestReplicasRestoredByAnotherClient(t *testing.T) {
+	owned, user := build.ControlledBy("Database", "main"), replicasWrittenBy("kubectl")
+	stop := func(ago time.Duration, options ...func(*api.Stop)) build.Option {
+		return stopped(append(options, build.StoppedFor(ago))...)
+	}
+	again := func(s *api.Stop) { s.Again = true }
+	stopping, paused := sleep(api.Stopping, due), build.SleepCause(idle.RequestPaused)
+	asleep := func(ago time.Duration, options ...func(*api.Sleep)) build.Option {
+		return sleep(api.Asleep, append([]func(*api.Sleep){build.AsleepFor(ago)}, options...)...)
+	}
+	started := func(ago time.Duration) build.Option {
+		return sleep(api.Succeeded, paused, build.SleepEnded(api.StartedByOthers, ago), build.Starts(1))
+	}
+	with := func(options ...build.Option) Input {
+		return on(web(append([]build.Option{build.Replicas(2)}, options...)...))
+	}
+	check(t, map[string]Input{
+		"an operator is late": with(owned, stopping, stop(59*time.Second)),
+		"the operator of a set that fell asleep at once is late": with(owned, asleep(59*time.Second), stop(59*time.Second)),
+		"an operator writes a second time": with(owned, stopping, stop(time.Second, again),
+			replicasWrittenBy("redis-operator")),
+		"an operator writes after a minute":       with(owned, asleep(time.Minute), stop(time.Minute)),
+		"a user starts a set without an operator": with(asleep(time.Second), stop(time.Second), user),
+		"a set with an operator is started while a Scaler scales it": on(scaledByPilot(web(owned, build.Replicas(2), stopping,
+			stop(time.Second)))).withScaler(false),
+		"a deployment tool starts the set for the third time": with(asleep(time.Minute, build.Starts(2)), stop(time.Minute),
+			replicasWrittenBy("argocd-controller")),
+		"a user starts a set whose pods are ending":   with(stopping, stop(5*time.Minute), user),
+		"the operator that stopped the set starts it": with(owned, asleep(time.Second, build.OwnerStops())),
+		"a user starts the paused set":                with(build.Paused(), asleep(time.Hour, paused), stop(time.Hour)),
+		"a user started the paused set recently":      with(build.Paused(), started(12*time.Minute)),
+		"a user started the paused set long ago":      with(build.Paused(), started(13*time.Minute)),
+	})
+}
+
+// TestDeadlineOfStop: the sleep gives up a stop that does not begin in time. Pods that were told to stop have the whole time from then on.
+func TestDeadlineOfStop(t *testing.T) {
+	settings := build.SleepSettings()
+	short, long := settings.QuiesceTimeout+30*time.Second, settings.QuiesceTimeout+time.Hour
+	grace := build.Edit(func(s *appsv1.StatefulSet) {
+		seconds := int64(3600)
+		s.Spec.Template.Spec.TerminationGracePeriodSeconds = &seconds
+	})
+	ending := []build.Option{zero, build.ReplicaCounts(1, 1)}
+	overdue, nothing := sleep(api.Stopping, build.SleepDue(-time.Second)), sleep(api.Stopping)
+	for name, row := range map[string]struct {
+		options []build.Option
+		fails   bool
+	}{
+		"its record has no deadline":                       {[]build.Option{sleep(api.Stopping)}, false},
+		"it is stopped at the deadline":                    {[]build.Option{sleep(api.Stopping, build.SleepDue(0))}, false},
+		"it is not stopped after the deadline":             {[]build.Option{overdue}, true},
+		"it was stopped just before the deadline":          {append(ending, overdue, stopped(build.StoppedFor(time.Minute))), false},
+		"its pods have their grace period left":            {append(ending, overdue, stopped(build.StoppedFor(short))), false},
+		"its pods have no time left":                       {append(ending, overdue, stopped(build.StoppedFor(short+time.Second))), true},
+		"its pods have a long grace period":                {append(ending, overdue, grace, stopped(build.StoppedFor(long))), false},
+		"its pods have a long grace period, which is over": {append(ending, overdue, grace, stopped(build.StoppedFor(long+time.Second))), true},
+		"its operator has not stopped it": {[]build.Option{sleep(api.Stopping, build.OwnerStops(),
+			build.SleepDue(-time.Second))}, true},
+	} {
+		set := web(append([]build.Option{nothing}, row.options...)...)
+		p := Decide(on(set))
+		next := build.StoredSleep(p)
+		if fails := next != nil && next.FailedAt == api.Stopping && next.Reason == api.DeadlineExceeded; fails != row.fails {
+			t.Errorf("%s: %s", name, p)
+		} else if !fails && p.Kind != plan.KindWait {
+			t.Errorf("%s: %s, want that it waits", name, p)
+		}
+	}
+}
+
+// TestRejectedStopCounts: a webhook rejects each scale-down to zero. Each sleep fails, and only DrydockOperationFailed tells the
+// administrator. The set runs the whole time.
+func TestRejectedStopCounts(t *testing.T) {
+	s := simulation{t: t, now: build.Now, sets: []*appsv1.StatefulSet{web(sleep(api.Stopping, due))}, rejection: "webhook denied"}
+	s.runUntil(time.Hour, func() bool { return !s.sleepOf("web").Active() })
+	records := operation.Of(s.sets[0])
+	if failed := records.Sleep; failed.Phase != api.Failed || failed.FailedAt != api.Stopping || failed.Reason != api.Rejected ||
+		!strings.Contains(failed.Message, "webhook denied") || records.Settled(failed) || statefulset.Replicas(s.sets[0]) != 3 {
+		t.Errorf("%d replicas, %s:\n%s", statefulset.Replicas(s.sets[0]), build.Words(failed), strings.Join(s.log, "\n"))
+	}
+}

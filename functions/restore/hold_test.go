@@ -2,6 +2,7 @@ package restore
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
 
@@ -314,4 +316,171 @@ func TestStaleHoldsAreReleased(t *testing.T) {
 		testCase{"the pod is held by an operation before this one", situation(onlyMember(api.MemberWaiting), heldPodOf(0, another))},
 		testCase{"a pod with another finalizer only", situation(setWith(done), pod(0, build.Finalizers("example.com/keep")), source(web0))},
 	)
+}
+
+// oneRunsOneRemoved is a set with one replica, whose members 0 and 1 stop together. Member 1 was removed by a scale-down, so its name is
+// locked.
+func oneRunsOneRemoved(phase api.MemberPhase, options ...func(*api.Resize)) objects {
+	record := build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0, web1),
+		build.EditMember(1, func(m *api.Member) { m.Pod, m.Locked = "", phase != api.MemberWaiting })}, options...)...)
+	all := append(setWith(record, build.Replicas(1)), journalOf(web0, web1)...)
+	return append(append(all, append(source(web0), target(web0)...)...), append(source(web1), target(web1)...)...)
+}
+
+const tooStrict = `pods "web-1" is forbidden: failed quota: compute: must specify limits.cpu for: lock`
+
+// TestRefusedLockStopsNobody: the namespace may not admit the lock. No other step has asked: the preflight tries the pod of a mover only.
+// A refusal must be known before running members are stopped for nothing, four times.
+func TestRefusedLockStopsNobody(t *testing.T) {
+	for name, row := range map[string]struct {
+		rejected string
+		made     objects
+		want     string
+	}{
+		"the lock is refused": {tooStrict, nil, "create web-1"},
+		"no lock is made yet": {"", nil, "create web-1"},
+		"the lock exists":     {"", lock(1), "delete web-0"},
+	} {
+		in := with(situation(oneRunsOneRemoved(api.MemberStopping, build.MemberDue(0, time.Minute), build.MemberDue(1, time.Minute)),
+			pod(0, build.Held(0)), row.made), func(in *Input) { in.Rejected = row.rejected })
+		p, got := Decide(in), []string(nil)
+		for _, a := range p.Actions {
+			if a.Resource == plan.Pods && a.Verb != plan.VerbPatch {
+				got = append(got, string(a.Verb)+" "+a.Name)
+			}
+		}
+		if strings.Join(got, ", ") != row.want {
+			t.Errorf("%s: got %q, want %q: %s", name, got, row.want, p)
+		}
+	}
+}
+
+// TestRefusedLockIsExplained: the message has to name the cause and the remedy.
+func TestRefusedLockIsExplained(t *testing.T) {
+	late := build.MemberDue(1, -time.Second)
+	for name, options := range map[string][]func(*api.Resize){
+		"first try": {late}, "last try": {late, stops(0, maxStops), stops(1, maxStops)},
+	} {
+		p := Decide(with(situation(oneRunsOneRemoved(api.MemberStopping, options...), heldPodOf(0)), func(in *Input) { in.Rejected = tooStrict }))
+		next := build.Stored(p)
+		if next == nil {
+			t.Errorf("%s: no record is stored: %s", name, p)
+		} else if !strings.Contains(next.Message, "limits.cpu") {
+			t.Errorf("%s: nothing says why the name cannot be locked: %s", name, next.Message)
+		}
+	}
+}
+
+// TestLockRunsAsNoFixedUser: OpenShift admits only users of the namespace's range (SCC restricted-v2, MustRunAsRange), for example from
+// 1000660000. Movers follow it. The level "restricted" needs no runAsUser, only runAsNonRoot, and the lock never runs.
+func TestLockRunsAsNoFixedUser(t *testing.T) {
+	lock := resources.MakeLock(build.Set("web"), id, 0, build.Settings())
+	for _, c := range []*corev1.PodSecurityContext{lock.Spec.SecurityContext} {
+		if c.RunAsUser != nil {
+			t.Errorf("the lock wants to run as user %d, which OpenShift refuses", *c.RunAsUser)
+		}
+	}
+}
+
+// TestOrphanWithContainerNamedLockKeepsRunning: the user's pod has a second container named lock. The set was deleted with orphan
+// propagation, as several operators do, after the pod got its hold and before it was told to stop (a PodDisruptionBudget refused). The pod
+// must keep running.
+func TestOrphanWithContainerNamedLockKeepsRunning(t *testing.T) {
+	orphan := build.Edit(func(p *corev1.Pod) {
+		p.OwnerReferences = nil
+		p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Name: "lock"})
+	})
+	p := Decide(situation(journalOf(web0), pod(0, build.Held(0), orphan), source(web0), target(web0)))
+	if slices.ContainsFunc(p.Actions, func(a plan.Action) bool {
+		return a.Resource == plan.Pods && a.Name == "web-0" && (a.Verb == plan.VerbDelete || a.Verb == plan.VerbEvict)
+	}) {
+		t.Errorf("a running pod of the user is deleted: %s", p)
+	}
+}
+
+// injectedFirst puts a container before the lock's own one, as Linkerd (proxy-await) and Istio (holdApplicationUntilProxyStarts) do.
+func injectedFirst() build.Option {
+	return build.Edit(func(p *corev1.Pod) {
+		p.Spec.Containers = append([]corev1.Container{{Name: "istio-proxy"}}, p.Spec.Containers...)
+	})
+}
+
+// TestLockWithInjectedSidecarStaysALock: an injector of the namespace may put its container first. The pod is still Drydock's lock. If it
+// is taken for another process's pod, the hold is removed, the pod stays, and it keeps the member's name for ever.
+func TestLockWithInjectedSidecarStaysALock(t *testing.T) {
+	record := movingOne(api.MemberStopping, build.EditMember(0, func(m *api.Member) { m.Pod, m.Locked = "uid-lock", true }),
+		build.MemberDue(0, time.Minute))
+	at := append(setWith(record, build.Replicas(0)), append(journalOf(web0), append(source(web0), target(web0)...)...)...)
+	ends := func(a plan.Action) bool {
+		return a.Resource == plan.Pods && a.Name == "web-0" && (a.Verb == plan.VerbEvict || a.Verb == plan.VerbDelete)
+	}
+	frees := func(a plan.Action) bool {
+		return a.Resource == plan.Pods && a.Name == "web-0" && slices.Contains(a.Words, "-finalizer hold")
+	}
+	plain, injected := Decide(situation(at, lock(0))), Decide(situation(at, lock(0, injectedFirst())))
+	if slices.ContainsFunc(injected.Actions, frees) && !slices.ContainsFunc(injected.Actions, ends) {
+		t.Errorf("the lock loses its finalizer and link, but no function deletes it: %s", injected)
+	}
+	if plain.String() != injected.String() || plain.Kind != plan.KindDo {
+		t.Errorf("a lock with a sidecar is not treated as a lock without:\n%s\n%s", injected, plain)
+	}
+}
+
+// TestForeignPodSeenInFinalPassMakesCopyStale: the final pass of a member without a pod copies everything and may take hours. Then
+// another pod, such as that of a CronJob, uses the claim, writes to files that the mover has verified, ends, and is deleted. Drydock has
+// seen it. The record has to keep that, as docs/decisions/2026-11-23-hold.md says: otherwise the swap discards the pod's writes.
+func TestForeignPodSeenInFinalPassMakesCopyStale(t *testing.T) {
+	foreign := objects{build.Pod("nightly-report", []string{web0}, onNode)}
+	final := onlyMember(api.MemberFinalPass, build.MemberDue(0, time.Hour))
+	p := Decide(situation(final, heldPodOf(0), foreign))
+	if next := build.Stored(p); next == nil || next.Members[0].StoppedAt != nil && next.Members[0].Phase == api.MemberFinalPass {
+		t.Errorf("pod nightly-report may write to claim %s, and the record does not keep that: %s", web0, p)
+	}
+}
+
+const rejection = `admission webhook "primary.example.com" denied the request`
+
+// TestRejectedHoldEndsTheResize: all members stop together, and the API server rejects the finalizer on web-0. Member 1 has stopped
+// already, and must not stay so until the deadline of the whole operation.
+func TestRejectedHoldEndsTheResize(t *testing.T) {
+	for name, row := range map[string]struct {
+		due  time.Duration
+		ends bool
+	}{"the stop of web-0 is late": {-time.Minute, true}, "the stop of web-0 has time left": {time.Minute, false}} {
+		record := build.Operation(api.Moving, build.Members(api.MemberFinalPass, web1), build.Members(api.MemberStopping, web0),
+			build.MemberDue(0, row.due), build.Due(20*time.Hour))
+		record.Members[0], record.Members[1] = record.Members[1], record.Members[0]
+		in := situation(setWith(record, build.Replicas(2)), journalOf(web0, web1), source(web0), source(web1), target(web0), target(web1),
+			pod(0), heldPodOf(1))
+		in.Rejected = rejection
+		p := Decide(in)
+		next := build.Stored(p)
+		if ends := next != nil && next.Phase == api.Reverting; ends != row.ends {
+			t.Errorf("%s: %s, want an end: %t", name, p, row.ends)
+		} else if ends && (next.Reason != api.Rejected || !strings.Contains(next.Message, rejection)) {
+			t.Errorf("%s: %s: %s", name, next.Reason, next.Message)
+		}
+	}
+}
+
+// TestRejectedReleaseIsReported: the claims are bound to the new volumes, and the API server rejects the removal of the hold. The record
+// says why the pod stays held, once, and the release is tried again.
+func TestRejectedReleaseIsReported(t *testing.T) {
+	for _, phase := range []api.Phase{api.Moving, api.Reverting} {
+		due := map[api.Phase]time.Duration{api.Moving: time.Hour, api.Reverting: -time.Hour}[phase]
+		record := build.Operation(phase, build.Members(api.MemberStarting, web0), build.MemberDue(0, -time.Hour), build.Due(due))
+		record.Reason, record.Message = api.CopyFailed, "the cause"
+		in := situation(setWith(record), journalOf(web0), swappedClaim(web0), heldPodOf(0))
+		in.Rejected = rejection
+		next := build.Stored(Decide(in))
+		if next == nil || !strings.HasPrefix(next.Message, "the cause; pod web-0 stays held, because") ||
+			!strings.Contains(next.Message, rejection) {
+			t.Fatalf("%s: %s", phase, Decide(in))
+		}
+		in = situation(setWith(next), journalOf(web0), swappedClaim(web0), heldPodOf(0))
+		in.Rejected = rejection
+		if p := Decide(in); build.Stored(p) != nil || !strings.Contains(p.String(), "-finalizer hold") {
+			t.Errorf("%s: it is reported again, or not tried again: %s", phase, p)
+		}
+	}
 }

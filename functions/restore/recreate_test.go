@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/utils/ptr"
@@ -266,4 +268,71 @@ func TestAbortOfTerminatingSetIsKept(t *testing.T) {
 	if !strings.Contains(stored, api.AbortAnnotation) || !strings.Contains(stored, `"team":"new"`) {
 		t.Errorf("the set is created again without the abort or the label: %s", stored)
 	}
+}
+
+// TestMissingClaimIsCreatedBeforeOthersAreReleased: a resize is given up. The claim of member 0 is gone, and its copy is reserved for it.
+// Member 1 keeps its volume, and its pod is released. A policy refuses that patch. If it comes first, nothing after it is carried out, by
+// any event: the claim of member 0 stays missing, although nothing refuses its creation. A resize frees room in the quota with its
+// temporary claims, so it has no reason to create claims last.
+func TestMissingClaimIsCreatedBeforeOthersAreReleased(t *testing.T) {
+	record := build.Operation(api.Reverting, build.Due(time.Hour), build.Members(api.MemberSwapping, web0, web1), func(r *api.Resize) {
+		r.FailedAt, r.Reason, r.Message = api.Moving, api.Aborted, "because"
+		for i := range r.Members {
+			r.Members[i].StoppedAt = &metav1.Time{Time: build.Now.Add(-time.Minute)}
+		}
+	})
+	p := Decide(situation(append(setWith(record, build.Replicas(2)), journalOf(web0, web1)...), heldPodOf(0), heldPodOf(1),
+		oldVolume(web0), copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi"))), source(web1), target(web1)))
+	created := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Verb == plan.VerbCreate && a.Resource == plan.Claims })
+	released := slices.IndexFunc(p.Actions, func(a plan.Action) bool { return a.Resource == plan.Pods && a.Name == "web-1" })
+	if created < 0 || released >= 0 && released < created {
+		t.Errorf("claim %s is created after another member's pod is released: %s", web0, p)
+	}
+}
+
+// changesFields turns the operation into a change of the set's fields only.
+func changesFields(fields, before []api.Field) func(*api.Resize) {
+	return func(r *api.Resize) {
+		r.Templates, r.ReplaceSet, r.Fields, r.FieldsBefore = nil, true, fields, before
+		r.Request = api.Words(fields)[0]
+		r.Operation = api.OperationID(r.Set.UID, r.Request, r.Attempt)
+	}
+}
+
+// TestFieldsOperationRecreatesSet: the set is created again around its pods, and nothing else happens.
+func TestFieldsOperationRecreatesSet(t *testing.T) {
+	service := func(name string) []api.Field { return []api.Field{{Name: api.FieldServiceName, Value: name}} }
+	change, more := changesFields(service("db"), service("web")), api.Field{Name: api.FieldTemplate, Template: "logs",
+		Ask: &api.TemplateTarget{Name: "logs", Size: resource.MustParse("1Gi"), Modes: build.Claim(web0, "1Gi").Spec.AccessModes}}
+	less := more
+	less.Removed, less.Ask = true, nil
+	adds, removes := changesFields([]api.Field{more}, []api.Field{less}), changesFields([]api.Field{less}, []api.Field{more})
+	at := func(phase api.Phase, change func(*api.Resize), options ...build.Option) objects {
+		record := build.Operation(phase, change)
+		if phase == api.Reverting {
+			because(record)
+		}
+		return setWith(record, append([]build.Option{build.Replicas(1),
+			build.Edit(func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "web" })}, options...)...)
+	}
+	journalled := func(change func(*api.Resize)) objects {
+		return objects{build.Journal(build.Operation(api.Moving, change))}
+	}
+	serves := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.ServiceName = "db" })
+	logs := build.Template("logs", "1Gi", "fixed")
+	check(t,
+		testCase{"the journal is created first", situation(at(api.Moving, change), pod(0))},
+		testCase{"then the order to create the set is written down", situation(at(api.Moving, change), journalled(change), pod(0))},
+		testCase{"the set has the service: it is done", situation(at(api.Moving, change, serves), journalled(change), pod(0))},
+		testCase{"the operation is aborted after the set got the service: the old service returns",
+			situation(at(api.Reverting, change, serves), journalled(change), pod(0))},
+		testCase{"the operation is aborted before that: nothing must be undone",
+			situation(at(api.Reverting, change), journalled(change), pod(0))},
+		testCase{"a template is added and the set was scaled up: restore waits", situation(at(api.Moving, adds), journalled(adds), pod(0))},
+		testCase{"a template is added to a set without pods", situation(at(api.Moving, adds, build.Replicas(0)), journalled(adds))},
+		testCase{"the operation is aborted after a template was removed: the template does not return",
+			situation(at(api.Reverting, removes), journalled(removes), pod(0))},
+		testCase{"the operation is aborted before a template is removed",
+			situation(at(api.Reverting, removes, logs), journalled(removes), pod(0))},
+	)
 }

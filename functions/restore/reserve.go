@@ -1,12 +1,19 @@
 package restore
 
 import (
+	"fmt"
+	"maps"
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // reservation points the volume at the claim's name and stores the manifest of the claim to create.
@@ -79,4 +86,119 @@ func (s swap) reserve(volume *corev1.PersistentVolume, target api.Target) step {
 // successor returns the link of the claim that replaces the old one.
 func (s swap) successor() api.Link {
 	return api.Link{Operation: s.record.Operation, Role: api.RoleNewClaim, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
+}
+
+// isNewVolume reports whether the volume was provisioned for the operation: it is linked to the operation and is not an old volume.
+func isNewVolume(volume *corev1.PersistentVolume, operation, claim string) bool {
+	old := api.HasLink(volume, operation, api.RoleReturning) || api.HasLink(volume, operation, api.RoleOldVolume) ||
+		api.HasLink(volume, operation, api.RoleSource)
+	return !old && linked(volume.Labels, operation) || isCopy(volume, operation, claim)
+}
+
+// isCopy reports whether the volume has, or last had, a temporary claim of the operation for this claim.
+func isCopy(volume *corev1.PersistentVolume, operation, claim string) bool {
+	ref := volume.Spec.ClaimRef
+	return ref != nil && api.IsTargetName(operation, claim, ref.Name)
+}
+
+// isReturning reports whether an old volume is still kept for its claim. If another process has bound the volume to another claim, it may
+// have been written to.
+func isReturning(volume *corev1.PersistentVolume, operation string) bool {
+	return api.HasLink(volume, operation, api.RoleReturning) && (volume.Status.Phase == corev1.VolumeReleased || reservedFor(volume) != "")
+}
+
+// reservedFor returns the claim name that the volume is reserved for, or empty.
+func reservedFor(volume *corev1.PersistentVolume) string {
+	if claim, err := api.LoadClaim(volume); err == nil && claim != nil {
+		return claim.Name
+	}
+	return ""
+}
+
+// existingLink returns the link that this operation has already put on the volume, else the given one. The existing link may name the set
+// by an older UID, and on a returning volume it names the operation that retired it.
+func existingLink(volume *corev1.PersistentVolume, link api.Link) api.Link {
+	if existing, err := api.LoadLink(volume); err == nil && existing != nil && existing.Operation == link.Operation {
+		return *existing
+	}
+	return link
+}
+
+// linked reports whether the labels link the object to the operation.
+func linked(labels map[string]string, operation string) bool {
+	return labels[api.OperationLabel] == operation
+}
+
+// olderThanJournal reports whether the volume is older than the operation's journal, or there is no journal.
+func olderThanJournal(in Input, id string, volume metav1.Object) bool {
+	journal := in.Journal(id)
+	created := volume.GetCreationTimestamp()
+	return journal == nil || created.Before(&journal.CreationTimestamp)
+}
+
+// retire restores the reclaim policy of old volumes when their retention is over, unless a rollback needs them or they share their
+// storage with a volume in use. An orphaned volume gets a retention.
+func retire(in Input, record *api.Resize) plan.Plan {
+	var released, adopted []plan.Action
+	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
+		volume := in.Volumes[name]
+		link, err := api.LoadLink(volume)
+		if err != nil || link == nil || link.Namespace != in.Namespace || link.Set.Name != in.Name {
+			continue // a record may name any volume
+		}
+		switch expired := world.Expired(volume, in.Now) && !neededByRollback(record, name); {
+		case expired && sharesStorage(in, volume):
+			warning := fmt.Sprintf("the old volume %s keeps the reclaim policy Retain: it has the same storage as another volume in use, "+
+				"so its deletion would delete that volume's data. Delete the PersistentVolume by hand; its storage stays", name)
+			released = append(released, append(world.LeaveVolume(volume).Actions(), warnOnSet(in, api.RetentionEnded, warning))...)
+		case expired:
+			released = append(released, world.ReleaseVolume(volume).Actions()...)
+		case isOrphan(in, record, volume, link) && link.Role == api.RoleForeign:
+			released = append(released, world.LeaveVolume(volume).Actions()...)
+		case isOrphan(in, record, volume, link):
+			adopted = append(adopted, adoptOrphan(in, volume, *link).Actions()...)
+		}
+	}
+	switch {
+	case len(released)+len(adopted) == 0:
+		return plan.Noop(api.NotOurPhase)
+	case len(released) == 0:
+		return plan.Do(api.VolumeOrphaned, adopted...)
+	}
+	return plan.Do(api.RetentionEnded, append(released, adopted...)...)
+}
+
+// sharesStorage reports whether another volume that a claim uses is the same storage. A provisioner may derive its folder from the
+// claim's name.
+func sharesStorage(in Input, volume *corev1.PersistentVolume) bool {
+	for name, other := range in.Volumes {
+		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && statefulset.SameStorage(volume, other) {
+			return true
+		}
+	}
+	return false
+}
+
+// isOrphan reports whether no set and no journal names the operation that holds the volume.
+func isOrphan(in Input, record *api.Resize, volume *corev1.PersistentVolume, link *api.Link) bool {
+	active := record != nil && record.Active() && record.Operation == link.Operation
+	return !active && in.Journal(link.Operation) == nil && world.MayBeOrphan(volume, in.Now)
+}
+
+// adoptOrphan gives an orphaned volume its retention. A volume that is reserved for a claim's name gets a claimRef with a UID that no
+// claim has. So Kubernetes does not bind it to the next claim with that name.
+func adoptOrphan(in Input, volume *corev1.PersistentVolume, link api.Link) *plan.Patch {
+	patch := retain(in, volume, link)
+	if ref := volume.Spec.ClaimRef; ref != nil && ref.UID == "" && link.Set.UID != "" {
+		released := *ref
+		released.UID = link.Set.UID
+		patch.Replace("/spec/claimRef", &released, "no longer reserved")
+	}
+	return patch
+}
+
+// neededByRollback reports whether the active operation is a rollback that needs the volume. It was requested in time.
+func neededByRollback(record *api.Resize, volume string) bool {
+	return record != nil && record.Active() && record.IsRollback() &&
+		slices.ContainsFunc(record.Moves(), func(m *api.Move) bool { return m.NewVolume == volume })
 }

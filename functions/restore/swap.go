@@ -7,6 +7,8 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/world"
 )
 
 // swap puts another volume behind the name of one claim while the pod that uses the claim is held. Each step is recognised from the live
@@ -86,4 +88,103 @@ func (s swap) misplaced() bool {
 func (s swap) getsNewVolume() bool {
 	return s.newIsComplete && (s.held || s.rollback) ||
 		s.new != nil && s.claim != nil && s.claim.Spec.VolumeName == s.new.Name && !s.misplaced()
+}
+
+// next returns the next step.
+func (s swap) next() step {
+	switch {
+	case s.claim == nil:
+		return s.create()
+	case s.claim.DeletionTimestamp != nil:
+		return s.finishDeletion()
+	case s.misplaced():
+		if problem := statefulset.HeldByOthers("claim", s.claim); problem != "" {
+			return wait("%s", problem)
+		}
+		return act([]plan.Action{plan.Delete(plan.Claims, s.claim)})
+	case s.new != nil && s.claim.Spec.VolumeName == s.new.Name:
+		return settleClaim(s.Input, s.claim, s.new)
+	case s.claim.Spec.VolumeName == s.move.OldVolume:
+		return s.begin()
+	case s.claim.Spec.VolumeName == "":
+		return awaitBinding(s.claim, s.reservedVolume())
+	}
+	if s.givingUp && !statefulset.Held(s.MemberPod(s.member.Ordinal)) { // the operation is given up, so its volumes need not stay reserved
+		if back := append(s.unreserve(s.new), s.unreserve(s.old)...); len(back) > 0 {
+			return act(s.ifClaimUnchanged(back))
+		}
+	}
+	return wait("claim %s is bound to volume %s instead of its old volume %s or its new one %s; delete the claim if volume %[2]s is empty",
+		s.claim.Name, s.claim.Spec.VolumeName, s.move.OldVolume, s.move.NewVolume)
+}
+
+// begin reserves the new volume and deletes the claim that is on its old volume. If the claim must stay on its old volume, begin
+// withdraws the reservation.
+func (s swap) begin() step {
+	if (s.givingUp || !s.held || !s.newIsComplete) && !s.mustFollowRollback() {
+		return s.stayOnOld()
+	}
+	if problem := statefulset.HeldByOthers("claim", s.claim); problem != "" {
+		return wait("%s", problem) // a deletion cannot be undone
+	}
+	freeing, done := s.freeNew()
+	if !done {
+		return freeing
+	}
+	var actions []plan.Action
+	if s.reservedVolume() != s.new {
+		reserve := s.reserve(s.new, s.move.Target())
+		if reserve.waiting != "" {
+			return reserve
+		}
+		actions = reserve.actions
+	}
+	actions = append(actions, freeing.actions...) // last, because the volume controller immediately writes to a volume that loses its claim
+	actions = append(actions, plan.PatchOf(plan.Claims, s.claim).AddFinalizer(api.FreezeFinalizer).Actions()...)
+	return act(append(actions, plan.Delete(plan.Claims, s.claim))) // only in this state, without any other finalizer
+}
+
+// stayOnOld leaves the claim on its old volume.
+func (s swap) stayOnOld() step {
+	if back := s.withdrawReservation(); len(back) > 0 {
+		return act(back)
+	}
+	if s.old == nil {
+		return wait("volume %s of claim %s no longer exists", s.move.OldVolume, s.claim.Name)
+	}
+	return settleClaim(s.Input, s.claim, s.old)
+}
+
+// freeNew retains both volumes and frees the new one from the mover and its temporary claim. It reports true if the step frees the
+// volume, or the volume is already free.
+func (s swap) freeNew() (next step, done bool) {
+	link := api.Link{Operation: s.record.Operation, Role: api.RoleTarget, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
+	source := link
+	source.Role = api.RoleSource
+	actions := world.HoldVolume(s.new, existingLink(s.new, link)).Actions()
+	if s.old != nil { // else the copy is the only data
+		actions = append(actions, world.HoldVolume(s.old, existingLink(s.old, source)).Actions()...)
+	}
+	actions = append(actions, s.endMovers()...)
+	target := s.TargetClaim(s.record.Operation, s.move)
+	if target != nil && target.DeletionTimestamp == nil {
+		actions = append(actions, plan.Delete(plan.Claims, target))
+	}
+	switch {
+	case len(actions) > 0:
+		return act(actions), false
+	case target == nil:
+		return step{}, true
+	case s.heldOnlyByPins(target):
+		return act(plan.PatchOf(plan.Claims, target).RemoveFinalizer(claimProtection).Actions()), true
+	}
+	return wait("temporary claim %s is held by %s", target.Name, deletionHolder(s.Input, target)), false
+}
+
+// endMovers deletes the member's Jobs, because their pods use the claim. Pins stay, because they only keep the volumes attached.
+func (s swap) endMovers() []plan.Action {
+	if s.pinned() {
+		return nil
+	}
+	return endMovers(s.Input, s.record, s.member)
 }

@@ -4,12 +4,16 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 )
 
 // work collects the actions for all members from one observation of the cluster.
@@ -89,4 +93,145 @@ func (w *work) plan() plan.Plan {
 	p := plan.Wait(api.SwapRunning, "%s", w.waiting)
 	p.Soon = w.soon
 	return p
+}
+
+// enterPhase moves a member to the phase and sets the phase's deadline.
+func (w *work) enterPhase(member *api.Member, phase api.MemberPhase) {
+	member.Phase, member.Deadline = phase, w.phaseDeadline(member, phase)
+}
+
+// phaseDeadline returns when the phase of a member is given up, or nil.
+func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
+	var after time.Duration
+	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
+	limit = min(limit, 10*365*24*time.Hour) // a sum with a longer one could overflow
+	switch phase {
+	case api.MemberStopping:
+		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopsToAwait(member))*statefulset.GracePeriod(w.Set)
+		if w.record.Strategy == api.StrategyRolling { // the others wait for this stop
+			after = limit + statefulset.GracePeriod(w.Set)
+		}
+	case api.MemberFinalPass:
+		// No member is down beside an unwanted one of a rolling resize. Members of a set at zero may wait for the movers of others.
+		alone := w.record.Strategy == api.StrategyRolling && member.Locked && !w.Wants(member.Ordinal)
+		if after = 2 * limit; limit == 0 || alone || !w.WantsAny(w.record) {
+			return w.record.Deadline
+		}
+	case api.MemberSwapping, api.MemberGrowing:
+		after = w.Settings.SwapTimeout
+	case api.MemberStarting:
+		// With OrderedReady, the controller starts the next pod when the one before is available (kubernetes pkg/controller/statefulset,
+		// isRunningAndAvailable).
+		available := min(time.Duration(w.Set.Spec.MinReadySeconds)*time.Second, statefulset.LongestGrace)
+		after = (w.Settings.ReadyTimeout + available) * time.Duration(1+w.membersStartingBefore(member))
+	default:
+		return nil
+	}
+	return operation.Moment(w.Now.Add(after))
+}
+
+// stopsToAwait returns how many other members end, one after the other, before this member's phase can end. In a rollback, a stopped
+// member waits until all have stopped.
+func (w *work) stopsToAwait(member *api.Member) int {
+	count := 0
+	for _, m := range w.record.Members {
+		before := m.Ordinal > member.Ordinal || w.record.IsRollback() && m.Ordinal < member.Ordinal
+		if statefulset.Ordered(w.Set) && before && m.Phase != api.MemberMoved {
+			count++
+		}
+	}
+	return count
+}
+
+// membersStartingBefore returns how many other members start one after the other before this one does.
+func (w *work) membersStartingBefore(member *api.Member) int {
+	count := 0
+	for _, m := range w.record.Members {
+		if statefulset.Ordered(w.Set) && m.Ordinal < member.Ordinal && (m.Phase == api.MemberSwapping || m.Phase == api.MemberStarting) {
+			count++
+		}
+	}
+	return count
+}
+
+// pastDeadline reports whether the member's phase has passed its deadline.
+func (w *work) pastDeadline(member *api.Member) bool {
+	return operation.Past(member.Deadline, w.Now)
+}
+
+// stopReadiness returns why members may stop, for the message.
+func stopReadiness(record *api.Resize) string {
+	if record.GrowsWhileStopped() {
+		return "the claims can grow when their pods are stopped"
+	}
+	uncopied := 0
+	for _, m := range record.Members {
+		if record.Copies() && m.Phase == api.MemberWaiting && m.Pod == "" { // no mover has run beside its pod
+			uncopied++
+		}
+	}
+	if uncopied > 0 {
+		return text.Number(uncopied, "member is copied only while it is stopped", "members are copied only while they are stopped")
+	}
+	return "the copies have converged"
+}
+
+// prepared returns what happens to a member before it stops, for the message.
+func prepared(record *api.Resize) string {
+	if record.GrowsWhileStopped() {
+		return "prepared"
+	}
+	return "copied"
+}
+
+// formerVolumes returns how a message names the volumes of a member whose stop is cancelled.
+func formerVolumes(record *api.Resize) string {
+	switch {
+	case record.GrowsWhileStopped():
+		return "own"
+	case record.IsRollback():
+		return "present"
+	}
+	return "old"
+}
+
+// movedMessage returns the message after the last member.
+func movedMessage(record *api.Resize) string {
+	switch {
+	case record.GrowsWhileStopped():
+		return "the volumes of every member have grown"
+	case len(record.Members) == 0:
+		return "the set is created again, and its pods keep running"
+	}
+	return "every member runs on its new volumes"
+}
+
+// revert gives the operation up. Held pods are released, and each member stays on its present volumes.
+func revert(in Input, record *api.Resize, why api.Reason, message string) plan.Plan {
+	next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, why, message)
+	actions := append(withdrawOrder(in, record), operation.Store(in.Set, next).Actions()...)
+	return plan.Do(why, append(actions, operation.NoteOf(in.Set, next, true))...)
+}
+
+// enterFinishing begins the removal of the operation's objects.
+func enterFinishing(in Input, record *api.Resize) plan.Plan {
+	next := operation.Enter(record, api.Finishing, in.Now, in.Settings.SwapTimeout)
+	next.Reason, next.Message = api.ClaimsSwapped, movedMessage(next)
+	return plan.Do(api.ClaimsSwapped, operation.Store(in.Set, next).Actions()...)
+}
+
+// allMoved reports whether every member has its new volumes.
+func allMoved(record *api.Resize) bool {
+	return !slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase != api.MemberMoved })
+}
+
+// conclude stores the end of the operation, then makes an Event and announces the end to the functions. After a success, it also removes
+// the dead letters on the set, which are no longer needed.
+func conclude(in Input, next *api.Resize, announce string) plan.Plan {
+	store := operation.Store(in.Set, next).Unannotate(api.AbortAnnotation).Unannotate(api.ApproveAnnotation)
+	if next.Phase == api.Succeeded {
+		store.Unannotate(api.DeadLettersAnnotation)
+	}
+	actions := append(store.Actions(), operation.NoteOf(in.Set, next, next.Phase == api.Failed))
+	return plan.Do(next.Reason, actions...).Then(announce, next.Operation)
 }

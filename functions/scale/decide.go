@@ -3,16 +3,76 @@ package scale
 import (
 	"fmt"
 	"slices"
+	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/podend"
 	"drydock.dev/shared/scaling"
 	"drydock.dev/shared/statefulset"
 )
+
+// Input is everything that Decide depends on.
+type Input struct {
+	Now             time.Time
+	Namespace, Name string
+	Set             *appsv1.StatefulSet // nil if it does not exist
+	// Members has what the ledger needs besides the set.
+	Members members.Facts
+	// Scalers are the Scalers whose target is the set.
+	Scalers []*v1alpha1.Scaler
+	// Jobs are the hook Jobs of the set's scalings.
+	Jobs []*batchv1.Job
+	// Namesake is the Job of another client with the name of the Job that the current hook needs; nil if the name is free.
+	Namesake *batchv1.Job
+	// Autoscalers are the HorizontalPodAutoscalers named after the Scaler that scales the set, and after Scalers with the condition
+	// Autoscaled.
+	Autoscalers []*autoscalingv2.HorizontalPodAutoscaler
+	// AutoscalerError is why a write of an autoscaler failed during this event; empty if none did.
+	AutoscalerError string
+	// HookPods are the pods of the hook Job that has ended in the current phase.
+	HookPods []*corev1.Pod
+	// Kills has the Events about the ends of HookPods whose success they decide, and says why HookPods may be incomplete.
+	Kills podend.Kills
+	// Records are the records of stops of sets with this name. They are read if the set may have one, or is gone.
+	Records []*appsv1.ControllerRevision
+	// RecordsKept is true if the API server rejected the deletion of one of them during this event.
+	RecordsKept bool
+	// Rejected is why the API server permanently rejected a write during this event; empty if it did not.
+	Rejected string
+	// RejectedPlan is the reason of the plan with that write.
+	RejectedPlan api.Reason
+	// Forbidden is true if the rejection is a 403 from a quota, an admission webhook or a policy, which may pass later.
+	Forbidden bool
+	// RefusedStatusOf is the name of the Scaler whose status the API server rejected during this event; empty if it did not.
+	RefusedStatusOf string
+	// RetryNotRemovable is true if the API server rejected the removal of a retry annotation during this event.
+	RetryNotRemovable bool
+	// Answer is the answer of a user's function to a hook request; nil if the event carries none.
+	Answer *events.HookAnswer
+	// Key is a random string, new for each event. A hook request that Decide sends carries it, and a valid answer repeats it.
+	Key string
+	// Retry is true if the event asks for a retry of a failed scaling.
+	Retry    bool
+	Settings api.Settings
+	// Trace is the traceparent for an operation that begins with this event; empty if tracing is off.
+	Trace string
+}
+
+// mayBeginScaling reports whether this event may begin a scaling.
+func (in Input) mayBeginScaling() bool {
+	return in.Set != nil && len(in.Scalers) > 0 && !operation.Of(in.Set).Scaling()
+}
 
 // Decide returns the next step for the set. It is pure.
 func Decide(in Input) plan.Plan {
@@ -219,4 +279,44 @@ func (w work) decideIdle() plan.Plan {
 		return w.storeRecord(api.StatusUpdated, next)
 	}
 	return w.report(nil)
+}
+
+// work is an Input with the record of the set's scaling and the Scaler that scales the set.
+type work struct {
+	Input
+	record *api.Scale
+	scaler *v1alpha1.Scaler // nil if the set has no Scaler
+	stop   *api.Stop        // nil if the set has none
+}
+
+// held reports whether the set must have no pods now, although its Scaler requests some: the Scaler is paused, or the set sleeps.
+func (w work) held() bool {
+	return w.scaler.Spec.Paused || members.Asleep(w.Set)
+}
+
+// wanted returns the count that the set must have now: zero while it is held, nil if the Scaler takes over the count of the set.
+func (w work) wanted() *int32 {
+	if w.held() && w.scaler.Spec.Replicas != nil {
+		return new(int32)
+	}
+	return w.scaler.Spec.Replicas
+}
+
+// wantedNow is wanted for the status, also without a set.
+func (w work) wantedNow() *int32 {
+	if w.Set == nil {
+		return nil
+	}
+	return w.wanted()
+}
+
+// adoptsLiveCount reports whether spec.replicas of the Scaler follows the count of another client. It does not while the set is
+// held, and not with a fixed count.
+func (w work) adoptsLiveCount() bool {
+	return w.acceptsOtherClients() && !w.held()
+}
+
+// acceptsOtherClients reports whether the conflict policy is adopt. A fixed count overrides the policy.
+func (w work) acceptsOtherClients() bool {
+	return w.scaler.Spec.ConflictPolicy == v1alpha1.ConflictAdopt && scaling.Fixed(w.scaler) == nil
 }

@@ -3,13 +3,16 @@ package scale
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/resources"
 	"drydock.dev/shared/scaling"
 	"drydock.dev/shared/statefulset"
 )
@@ -150,4 +153,75 @@ func (w work) removeNeedlessRetry() plan.Plan {
 			w.warn(api.NothingFailed, "annotation %s on Scaler %s was removed. %s", api.RetryAnnotation, s.Name, why))...)
 	}
 	return plan.Noop(api.NothingFailed)
+}
+
+// beginScaling stores the record of a new scaling before anything else changes. The target does not change until the scaling ends.
+func (w work) beginScaling(target int32) plan.Plan {
+	if err := w.validateHooks(); err != nil {
+		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	}
+	if removed := statefulset.Replicas(w.Set) - target; w.hasPreHook() && removed > resources.MaxOrdinals {
+		return w.report(&problem{reason: api.HookInvalid, message: fmt.Sprintf("the pre hook can be given at most %d members to remove, "+
+			"not %d. "+
+			"Scale down in smaller steps", resources.MaxOrdinals, removed)})
+	}
+	next := w.enterPhase(w.newRecord(api.PreScaling, statefulset.Replicas(w.Set), target), api.PreScaling)
+	next.Reason, next.Message = api.ScalingStarted, fmt.Sprintf("scaling from %d to %d", next.Previous, next.Target)
+	return w.storeRecord(api.ScalingStarted, next, w.eventFor(next, false))
+}
+
+// recordLiveCount stores that another client has already scaled the set to the requested count, so that no scaling is needed.
+func (w work) recordLiveCount(live int32) plan.Plan {
+	next := w.newRecord(api.Succeeded, live, live)
+	next.Reason, next.Message = api.CountAdopted, fmt.Sprintf("the StatefulSet already has the requested %d members", live)
+	next.Finished = operation.Moment(w.Now)
+	return w.storeRecord(api.CountAdopted, next)
+}
+
+// enterPhase returns the record in the phase, with that phase's deadline.
+func (w work) enterPhase(record *api.Scale, phase api.Phase) *api.Scale {
+	next := operation.Enter(record, phase, w.Now, w.deadline(phase))
+	next.HookRequests = nil
+	post := w.hook(postHook)
+	next.CleansUp = phase == api.PostScaling && post != nil && post.Cleanup != nil && !next.Paused // a pause keeps the claims
+	return next
+}
+
+// deadline returns the duration that the phase may take.
+func (w work) deadline(phase api.Phase) time.Duration {
+	d := w.scaler.Spec.Deadlines
+	switch phase {
+	case api.PreScaling:
+		return d.Pre.Or(v1alpha1.DefaultHookDeadline)
+	case api.Scaling:
+		return d.Scaling.Or(v1alpha1.DefaultScalingDeadline)
+	case api.PostScaling:
+		return d.Post.Or(v1alpha1.DefaultHookDeadline)
+	}
+	return d.OnFailure.Or(v1alpha1.DefaultHookDeadline)
+}
+
+// timeLeft returns the time until the deadline of the current phase. It is negative after the deadline.
+func (w work) timeLeft() time.Duration {
+	if w.record.Deadline == nil {
+		return w.deadline(w.record.Phase)
+	}
+	return w.record.Deadline.Sub(w.Now)
+}
+
+// awaitCleanup waits until cleanup-pod has deleted the claims of the removed members, and then calls next.
+func (w work) awaitCleanup(next func() plan.Plan) plan.Plan {
+	cleanup, ledger := operation.Of(w.Set).Cleanup, api.LoadLedger(w.Set)
+	switch {
+	case w.record.Paused: // the members of a paused set start again, so the ledger orders no removal
+		return next()
+	case !cleanup.Active() && (ledger == nil || ledger.Removing == nil):
+		return next()
+	case cleanup != nil && operation.CleanupRests(cleanup) && cleanup.Started.After(w.record.Started.Time):
+		return w.failScaling(api.HookFailed, "the cleanup of the removed members' claims has failed: "+cleanup.Message)
+	case operation.Overdue(w.record, w.Now):
+		return w.failScaling(api.DeadlineExceeded, fmt.Sprintf("the claims of the removed pods were not cleaned up within %s. Read the "+
+			"annotation %s of the StatefulSet for the reason", w.deadline(w.record.Phase), api.CleanupAnnotation))
+	}
+	return w.wait(api.HookRunning, "the claims of the removed pods are being cleaned up")
 }

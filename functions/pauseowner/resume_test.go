@@ -1,10 +1,14 @@
 package pauseowner
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
@@ -13,6 +17,27 @@ import (
 	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit/build"
 )
+
+// TestRejectedResumeOfAFormerOwnerRefusesNoSleep: web and db of one operator are in one group. The record of a former sleep of web still
+// has a ScaledObject that is paused, because a webhook rejects its resume. The next sleep of web waits until db will sleep, too. It
+// must not try that resume while it waits: a rejected write refuses the sleep.
+func TestRejectedResumeOfAFormerOwnerRefusesNoSleep(t *testing.T) {
+	shop := build.InGroup("shop")
+	keda := kedaScaler(t).held(t, owners.ByPause, "aaaaaaaaaaaa")
+	record := keda.recorded(owners.ByPause)
+	record.Row = keda.Row
+	planned := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+	record.Link.Operation = "aaaaaaaaaaaa"
+	in := sleepAsking(planned, []Owner{ownerWithStop(t)}, shop)
+	in.OwnerRecords = []OwnerRecord{record}
+	if p := Decide(in); p.Kind != plan.KindDo {
+		t.Fatalf("the test is wrong: without a sibling that is awake, the operator must be stopped for the sleep: %s", p)
+	}
+	in.Siblings = []*appsv1.StatefulSet{build.Set("db", build.Replicas(1), shop)} // its sleep is decided next
+	if p := Decide(in); p.Kind != plan.KindWait || p.Reason != api.SiblingAwake || len(p.Actions) != 0 {
+		t.Errorf("the sleep of web must only wait for db. A write that is rejected would refuse it: %s", p)
+	}
+}
 
 // twoOwners returns the records of an operator and of an autoscaler of KEDA, which a sleep has paused.
 func twoOwners(t *testing.T) []OwnerRecord {
@@ -96,5 +121,81 @@ func TestNextOperationHoldsPausedScaler(t *testing.T) {
 				t.Errorf("it is held: %t, want %t: %s", held, row.held, p)
 			}
 		})
+	}
+}
+
+// TestStopByOwnerAboveIsRecorded: idle-timeout does not read owners, so only the record tells that the stop may concern sets of other
+// controllers.
+func TestStopByOwnerAboveIsRecorded(t *testing.T) {
+	for controller, below := range map[string]string{"main": "", "dc1": "CassandraDatacenter"} {
+		o := ownerWithStop(t)
+		in := sleepAsking(build.Sleep(api.Planned), []Owner{o})
+		in.Set = build.With(in.Set, build.ControlledBy(cmp.Or(below, o.Ref.Kind), controller))
+		if below == "" {
+			in.Set.OwnerReferences[0].UID = o.Object.GetUID()
+		}
+		p := prepareStop(in, operation.Of(in.Set).Sleep, o)
+		next := build.StoredSleep(p)
+		if next == nil || !next.OwnerStops || next.StoppedOwner != o.Object.GetUID() {
+			t.Errorf("controller %s: %s", controller, p)
+			continue
+		}
+		in.Set = build.With(in.Set, build.WithSleep(next))
+		if record := createdRecord(t, in); record.UID != next.StoppedOwner {
+			t.Errorf("controller %s: %+v", controller, record)
+		}
+	}
+}
+
+// TestNoOwnerIsStoppedForARefusedSleep: the operator of a set can be stopped, and something else would give the set replicas. Nothing of
+// that is new when the sleep is decided. The sleep is refused, and tried again every ten minutes. The operator must not stop the database
+// for it.
+func TestNoOwnerIsStoppedForARefusedSleep(t *testing.T) {
+	noConsent := kedaScaler(t)
+	noConsent.Allowed = false
+	for name, row := range map[string]struct {
+		others   []Owner
+		rejected bool // the API server rejects the writes to the others, and no dry run foresees that
+		stops    bool
+	}{
+		"an autoscaler scales from zero": {[]Owner{{Ref: metav1.OwnerReference{Kind: autoscalerKind, Name: "web"},
+			Problem: "its minReplicas is 0, so it also scales the set up from zero; set minReplicas to 1"}}, false, false},
+		"KEDA's resource does not allow a pause": {[]Owner{noConsent}, false, false},
+		"the pause of KEDA is rejected":          {[]Owner{kedaScaler(t)}, true, false},
+		"the pause of KEDA is accepted":          {[]Owner{kedaScaler(t)}, false, true},
+		"nothing else scales the set":            {nil, false, true},
+	} {
+		for operator, first := range map[string]Owner{"it can only stop": ownerWithStop(t), "it can stop and pause": ownerWithBoth(t)} {
+			t.Run(name+"/"+operator, func(t *testing.T) {
+				sleep := build.Sleep(api.Planned, build.SleepDue(time.Minute))
+				in := sleepAsking(sleep, append([]Owner{first}, row.others...))
+				stopped := false
+				for range 20 {
+					p := Decide(in)
+					if stored := build.StoredSleep(p); stored != nil {
+						sleep = stored
+						in = sleepAsking(sleep, in.Owners).withRecords(in.OwnerRecords...)
+					}
+					for _, a := range p.Actions {
+						switch a.Resource {
+						case first.Resource:
+							in.Owners[0].Object = patched(t, in.Owners[0].Object, []plan.Action{a})
+							stopped = stopped || first.Row.Held(owners.ByStop, in.Owners[0].Object)
+						case plan.ControllerRevisions:
+							in = in.withRecords(in.Owners[0].recorded(owners.ByStop))
+						case kedaScaler(t).Resource:
+							if row.rejected {
+								in.Rejected, in.NotForeseen = errors.New("denied by policy"), true
+							} else {
+								in.Owners[1].Object = patched(t, in.Owners[1].Object, []plan.Action{a})
+							}
+						}
+					}
+				}
+				if stopped != row.stops || sleep.Phase.Terminal() == row.stops {
+					t.Errorf("the operator is told to stop the set: %t, want %t; the sleep: %s", stopped, row.stops, build.Words(sleep))
+				}
+			})
+		}
 	}
 }
