@@ -6,7 +6,12 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"drydock.dev/shared/bounded"
 )
 
 // AutoRequest is the resize annotation's value that makes claims follow the volumeClaimTemplates.
@@ -141,4 +146,124 @@ func (r *Request) checkConflicts() error {
 		}
 	}
 	return nil
+}
+
+const requestFormat = `write "auto", or TEMPLATE=SIZE, several separated by commas. @STORAGECLASS, %VOLUMEATTRIBUTESCLASS and ` +
+	`:ACCESSMODES may follow the size in this order, as "data=20Gi%gold,logs=5Gi@fast:RWO+ROX"; SIZE+ means at least that size`
+
+func parseTarget(part string) (string, Target, error) {
+	template, rest, ok := strings.Cut(part, "=")
+	if !ok {
+		return "", Target{}, fmt.Errorf("%q has no size", part)
+	}
+	if problems := validation.IsDNS1123Label(template); len(problems) > 0 {
+		return "", Target{}, fmt.Errorf("template %q: %s", template, problems[0])
+	}
+	rest, short, moded := strings.Cut(rest, ":")
+	rest, attributes, attributed := strings.Cut(rest, "%")
+	size, class, named := strings.Cut(rest, "@")
+	size, atLeast := strings.CutSuffix(size, AtLeast)
+	quantity, err := bounded.Quantity(size)
+	if err != nil {
+		return "", Target{}, fmt.Errorf("size %w", err)
+	}
+	if quantity.Sign() <= 0 {
+		return "", Target{}, fmt.Errorf("size %q is not positive", size)
+	}
+	if named {
+		if problems := validation.IsDNS1123Subdomain(class); len(problems) > 0 {
+			return "", Target{}, fmt.Errorf("storage class %q: %s", class, problems[0])
+		}
+	}
+	target := Target{Size: quantity, Class: class, Exact: !atLeast}
+	if attributed {
+		if problems := validation.IsDNS1123Subdomain(attributes); len(problems) > 0 {
+			return "", Target{}, fmt.Errorf("volume attributes class %q: %s", attributes, problems[0])
+		}
+		target.Attributes = &attributes
+	}
+	if moded {
+		if target.Modes, err = parseModes(short); err != nil {
+			return "", Target{}, err
+		}
+	}
+	return template, target, nil
+}
+
+func parseModes(text string) ([]corev1.PersistentVolumeAccessMode, error) {
+	var modes []corev1.PersistentVolumeAccessMode
+	for _, short := range strings.Split(text, "+") {
+		mode, known := accessModes[short]
+		if !known {
+			return nil, fmt.Errorf("%q is not an access mode; write RWO, ROX, RWX or RWOP", short)
+		}
+		modes = append(modes, mode)
+	}
+	if len(modes) > 1 && slices.Contains(modes, corev1.ReadWriteOncePod) { // kubernetes pkg/apis/core/validation
+		return nil, fmt.Errorf("access mode RWOP cannot be combined with others")
+	}
+	return modes, nil
+}
+
+// AtLeast follows a size in the resize annotation and keeps larger claims and templates from shrinking. Edited manifests request so.
+const AtLeast = "+"
+
+// Target has the requested values of a claim.
+type Target struct {
+	Size resource.Quantity
+	// Class is a StorageClass. Empty keeps the claim's class.
+	Class string
+	// Modes are access modes. None keeps the claim's modes.
+	Modes []corev1.PersistentVolumeAccessMode
+	// Attributes is a VolumeAttributesClass. Empty means none, nil keeps the claim's class.
+	Attributes *string
+	// Exact is true if a larger claim shrinks. Otherwise the claim and its template may be larger, as when claims follow a template.
+	Exact bool
+}
+
+// TemplateTarget has the requested values of a volumeClaimTemplate.
+type TemplateTarget struct {
+	Name string            `json:"name"`
+	Size resource.Quantity `json:"size"`
+	// Class is a StorageClass. Empty keeps the template's class.
+	Class string `json:"class,omitempty"`
+	// Modes are access modes. None keeps the template's modes.
+	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	// Attributes is a VolumeAttributesClass. Empty means none, nil keeps the template's class.
+	Attributes *string `json:"attributes,omitempty"`
+}
+
+// String returns the template in the syntax of a request.
+func (t *TemplateTarget) String() string {
+	text := t.Name + "=" + t.Size.String()
+	if t.Class != "" {
+		text += "@" + t.Class
+	}
+	if t.Attributes != nil && *t.Attributes != "" {
+		text += "%" + *t.Attributes
+	}
+	for i, mode := range t.Modes {
+		text += string(":+"[min(i, 1)]) + ShortMode(mode)
+	}
+	return text
+}
+
+// Target returns the requested values for claims of the template.
+func (t *TemplateTarget) Target() Target {
+	return Target{Size: t.Size, Class: t.Class, Modes: t.Modes, Attributes: t.Attributes}
+}
+
+// accessModes maps the short names that kubectl prints.
+var accessModes = map[string]corev1.PersistentVolumeAccessMode{
+	"RWO": corev1.ReadWriteOnce, "ROX": corev1.ReadOnlyMany, "RWX": corev1.ReadWriteMany, "RWOP": corev1.ReadWriteOncePod,
+}
+
+// ShortMode returns the short name of the access mode.
+func ShortMode(mode corev1.PersistentVolumeAccessMode) string {
+	for short, known := range accessModes {
+		if known == mode {
+			return short
+		}
+	}
+	return string(mode)
 }

@@ -3,10 +3,13 @@ package api
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -208,4 +211,195 @@ func (h *Header) isOfFormer(set *appsv1.StatefulSet) bool {
 	resize, err := LoadResize(set)
 	return err == nil && resize != nil && resize.ReplaceSet && h.Set.Name == set.Name &&
 		(resize.HasIDOf(h.Set.UID) || h.Set.UID != "" && h.Set.UID == resize.Former)
+}
+
+// MemberPhase is the state of one member of a set while its claims get other volumes.
+type MemberPhase string
+
+const (
+	// MemberPending: nothing has been done for the member yet. In a rolling resize, backup begins with it when the former member has moved.
+	MemberPending MemberPhase = "Pending"
+	// MemberCopying: backup provisions the new volumes, and a mover makes first passes beside the running pod.
+	MemberCopying MemberPhase = "Copying"
+	// MemberWaiting: the copies have converged, and the mover waits. restore stops the member when the gate allows it.
+	MemberWaiting MemberPhase = "Waiting"
+	// MemberStopping: restore holds the pod and waits for the proof that it has stopped.
+	MemberStopping MemberPhase = "Stopping"
+	// MemberFinalPass: the pod has stopped. backup lets the mover copy the remaining changes and verify.
+	MemberFinalPass MemberPhase = "FinalPass"
+	// MemberGrowing: the pod has stopped. When the volumes are detached, restore requests larger claims and waits until they have grown.
+	MemberGrowing MemberPhase = "Growing"
+	// MemberSwapping: the copies are verified. restore swaps the claims onto their new volumes.
+	MemberSwapping MemberPhase = "Swapping"
+	// MemberStarting: restore has released the pod and waits until its replacement is ready.
+	MemberStarting MemberPhase = "Starting"
+	// MemberMoved: the member runs on its new volumes.
+	MemberMoved MemberPhase = "Moved"
+	// MemberKept: the operation failed, and the member runs on its former volumes.
+	MemberKept MemberPhase = "Kept"
+)
+
+// occurs reports whether a member can be in the phase in an operation with this phase after MemberStopping.
+func (p MemberPhase) occurs(afterStop MemberPhase) bool {
+	switch p {
+	case MemberFinalPass, MemberGrowing:
+		return p == afterStop
+	case MemberPending, MemberCopying, MemberWaiting, MemberStopping, MemberSwapping, MemberStarting, MemberMoved, MemberKept:
+		return true
+	}
+	return false
+}
+
+// Member is one ordinal of the set: its pod and those of its claims that get other volumes.
+type Member struct {
+	Ordinal int         `json:"ordinal"`
+	Phase   MemberPhase `json:"phase"`
+	Claims  []Move      `json:"claims"`
+	// Stops counts how often the member was told to stop.
+	Stops int `json:"stops,omitempty"`
+	// Attempt counts the tries to copy and stop the member, from 1. The names of its movers and hooks contain it, so that none of them
+	// counts for another try.
+	Attempt int `json:"attempt,omitempty"`
+	// WritableSources is true if the mover beside the pod mounts the volumes writable in its pod, and read-only in its containers. Its node
+	// has refused a read-only mount.
+	WritableSources bool `json:"writableSources,omitempty"`
+	// RefusingNode is the node that could not attach or mount the volumes of a mover beside the pod. While the pod is there, the member is
+	// copied only after its stop, and its mover may run on another node.
+	RefusingNode string `json:"refusingNode,omitempty"`
+	// FinalTries counts the movers that ended before the final pass of the present stop.
+	FinalTries int `json:"finalTries,omitempty"`
+	// Pod is the pod beside which the first passes run, later the held pod.
+	Pod types.UID `json:"pod,omitempty"`
+	// Locked is true when the member has no pod. Pod is then a pod of Drydock that locks the name, so that no member starts.
+	Locked bool `json:"locked,omitempty"`
+	// Node is the node of the pod. The mover must run there.
+	Node string `json:"node,omitempty"`
+	// HeldAt is when the pod was told to stop, and Stopped when the stop was proven. Released is when the hold was removed, and Ready when the
+	// replacement was ready. The swap resets Stopped if another pod may have written to the old volume since.
+	HeldAt     *metav1.Time `json:"held,omitempty"`
+	StoppedAt  *metav1.Time `json:"stopped,omitempty"`
+	ReleasedAt *metav1.Time `json:"released,omitempty"`
+	ReadyAt    *metav1.Time `json:"ready,omitempty"`
+	// Hook is the name of the Job of the latest hook that has succeeded. Its pod may be gone before the step ends.
+	Hook string `json:"hook,omitempty"`
+	// CheckedAt is when the member checks of all other members began to succeed without interruption. It is set while this member waits.
+	CheckedAt *metav1.Time `json:"checked,omitempty"`
+	// Deadline is when the operation gives up the present phase of the member.
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// Forecast is the expected duration of the final pass in seconds, as the mover last measured.
+	Forecast float64 `json:"forecast,omitempty"`
+	// Stalled says why the mover cannot continue, for example "ImagePullBackOff: …", and StalledSince since when. Both are empty otherwise.
+	Stalled      string       `json:"stalled,omitempty"`
+	StalledSince *metav1.Time `json:"stalledSince,omitempty"`
+	// ProgressAt is the last write of progress. It limits how often progress is written.
+	ProgressAt *metav1.Time `json:"progressAt,omitempty"`
+}
+
+// Move is a claim that gets another volume, or that grows while its member is stopped.
+type Move struct {
+	Claim    string            `json:"claim"`
+	UID      types.UID         `json:"uid"`
+	Template string            `json:"template"`
+	From     resource.Quantity `json:"from"`
+	To       resource.Quantity `json:"to"`
+	// Class is the target's StorageClass if it differs from the source's.
+	Class string `json:"class,omitempty"`
+	// Modes are the target's access modes if they differ from the source's.
+	Modes []corev1.PersistentVolumeAccessMode `json:"modes,omitempty"`
+	// Attributes is the target's VolumeAttributesClass if it differs from the source's.
+	Attributes *string `json:"attributes,omitempty"`
+	// OldVolume and NewVolume are the PersistentVolumes before and after. In a rollback, NewVolume is the restored old volume.
+	OldVolume string `json:"oldVolume"`
+	NewVolume string `json:"newVolume,omitempty"`
+	// InPlace is true if the claim keeps OldVolume, which grows while the member is stopped. There is no NewVolume then.
+	InPlace bool `json:"inPlace,omitempty"`
+	// Moved is true when the claim is bound to its new volume, or its volume has grown.
+	Moved bool `json:"moved,omitempty"`
+	// Copies counts the finished copies that became stale because the member started again. Each copy has its own volume.
+	Copies int `json:"copies,omitempty"`
+	// BytesDone and BytesTotal count the data bytes of regular files: of the whole copy, not of one pass. BytesTrusted were verified in
+	// first passes and are unchanged since. BytesFinal were written in the final pass.
+	BytesDone    int64 `json:"bytesDone,omitempty"`
+	BytesTotal   int64 `json:"bytesTotal,omitempty"`
+	BytesTrusted int64 `json:"bytesTrusted,omitempty"`
+	BytesFinal   int64 `json:"bytesFinal,omitempty"`
+	Files        int64 `json:"files,omitempty"`
+	// Digest is the SHA-256 of the verified tree, as the mover defines it. It is empty until the copy is verified in the present hold.
+	Digest string `json:"digest,omitempty"`
+	// Warnings are sentences from the movers of the claim. Each is a Kubernetes Event, too.
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// Target returns the requested size, class, modes and attributes of the claim.
+func (m *Move) Target() Target {
+	return Target{Size: m.To, Class: m.Class, Modes: m.Modes, Attributes: m.Attributes}
+}
+
+// Volume returns the volume that the claim has after the operation.
+func (m *Move) Volume() string {
+	if m.InPlace {
+		return m.OldVolume
+	}
+	return m.NewVolume
+}
+
+// DiscardCopy discards the copy, so that the claim is copied to another volume.
+func (m *Move) DiscardCopy() {
+	m.Copies++
+	m.NewVolume = ""
+	m.ForgetProgress()
+}
+
+// ForgetProgress resets the counters of the copy, because it has a new target.
+func (m *Move) ForgetProgress() {
+	m.BytesDone, m.BytesTotal, m.BytesTrusted, m.BytesFinal, m.Files = 0, 0, 0, 0, 0
+}
+
+// DefaultMaxStop is how long a member may be stopped in a rolling resize without MaxStopAnnotation.
+const DefaultMaxStop = time.Minute
+
+// Values of CutoverAnnotation other than windows.
+const (
+	CutoverAuto    = "auto"
+	CutoverApprove = "approve"
+)
+
+// Values of FirstPassAnnotation.
+const (
+	FirstPassAuto = "auto"
+	FirstPassOff  = "off"
+)
+
+// StrategyOf returns the requested strategy of the set. It returns false if the annotation has an unknown value.
+func StrategyOf(set *appsv1.StatefulSet) (Strategy, bool) {
+	switch s := Strategy(set.Annotations[StrategyAnnotation]); s {
+	case "":
+		return StrategyWhole, true
+	case StrategyWhole, StrategyRolling:
+		return s, true
+	}
+	return StrategyWhole, false
+}
+
+// MaxStop returns how long a member may be stopped for its final pass; 0 means no limit. It returns false if the annotation is not a
+// positive duration.
+func MaxStop(set *appsv1.StatefulSet, strategy Strategy) (time.Duration, bool) {
+	text, otherwise := set.Annotations[MaxStopAnnotation], time.Duration(0)
+	if strategy == StrategyRolling {
+		otherwise = DefaultMaxStop
+	}
+	if text == "" {
+		return otherwise, true
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return otherwise, false
+	}
+	return d, true
+}
+
+// PrimaryLabel returns the label that marks the primary of the set. It returns false if the set names none.
+func PrimaryLabel(set *appsv1.StatefulSet) (key, value string, ok bool) {
+	key, value, ok = strings.Cut(set.Annotations[PrimaryAnnotation], "=")
+	return strings.TrimSpace(key), strings.TrimSpace(value), ok && strings.TrimSpace(key) != ""
 }

@@ -3,6 +3,10 @@
 package events
 
 import (
+	"slices"
+	"strings"
+
+	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
@@ -117,4 +121,124 @@ func (r Ref) String() string { return r.Namespace + "/" + r.Name }
 // Object returns the set as an Object.
 func (r Ref) Object() Object {
 	return Object{Kind: KindStatefulSet, Namespace: r.Namespace, Name: r.Name}
+}
+
+// Kinds that the event source watches.
+const (
+	KindStatefulSet = "StatefulSet"
+	KindClaim       = "PersistentVolumeClaim"
+	KindJob         = "Job"
+	KindPod         = "Pod"
+	KindScaler      = "Scaler"
+)
+
+// Object names the object of an event.
+type Object struct{ Kind, Namespace, Name string }
+
+// places maps each kind to its apiVersion and plural in the API.
+var places = map[string][2]string{
+	KindStatefulSet: {"apps/v1", "statefulsets"},
+	KindClaim:       {"v1", "persistentvolumeclaims"},
+	KindJob:         {"batch/v1", "jobs"},
+	KindPod:         {"v1", "pods"},
+	KindScaler:      {"drydock.dev/v1alpha1", "scalers"},
+}
+
+// Watched reports whether the event source watches objects of this kind.
+func (o Object) Watched() bool {
+	_, known := places[o.Kind]
+	return known
+}
+
+// Path returns the object's API path as ApiServerSource writes it into an event's subject. It begins with /apis even if the API server uses
+// /api (knative.dev/eventing pkg/adapter/apiserver/events).
+func (o Object) Path() string {
+	place := places[o.Kind]
+	return "/apis/" + place[0] + "/namespaces/" + o.Namespace + "/" + place[1] + "/" + o.Name
+}
+
+// URLPath returns the path of the object at the API server.
+func (o Object) URLPath() string {
+	if places[o.Kind][0] == "v1" {
+		return "/api" + o.Path()[len("/apis"):]
+	}
+	return o.Path()
+}
+
+// OwnTypes returns the types of Drydock's events.
+func OwnTypes() []string {
+	return append([]string{ObjectChanged, ResizeRequested, ResizeDetected, OwnerPaused, OwnerResumed, BackupCompleted, MemberChanged,
+		RestoreCompleted, OperationFailed, Retry, Activity, Wake, Sleep, SleepDecided, WakeDecided, Scaled, CleanupCompleted, ScaleCompleted},
+		HookTypes()...)
+}
+
+// IsOwn reports whether the type belongs to Drydock.
+func IsOwn(eventType string) bool { return slices.Contains(OwnTypes(), eventType) }
+
+// HookTypes returns the types of the requests for hooks and of their answers. Their data has a key.
+func HookTypes() []string { return []string{ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed} }
+
+// IsHook reports whether the event is a request for a hook, or an answer. A client that reads its data can answer the request.
+func IsHook(eventType string) bool { return slices.Contains(HookTypes(), eventType) }
+
+// SourceTypes returns the types of the event source's events about an object.
+func SourceTypes() []string { return []string{SourceAdd, SourceUpdate, SourceDelete} }
+
+// IsSource reports whether the type belongs to the event source.
+func IsSource(eventType string) bool { return slices.Contains(SourceTypes(), eventType) }
+
+// addressed is the value of the extensions that address an event.
+const addressed = "true"
+
+// addressOf returns the extension that addresses an event to the function: forpauseowner for pause-owner.
+func addressOf(function api.Function) string {
+	return "for" + strings.ReplaceAll(string(function), "-", "")
+}
+
+// address adds an extension for each function that the event is for. The Triggers in deploy/ compare it in spec.filter, for Brokers that
+// evaluate no expressions. The function reads only the type, the purpose and the concerns of the event.
+func address(e *cloudevents.Event) {
+	for _, function := range recipients(*e) {
+		e.SetExtension(addressOf(function), addressed)
+	}
+}
+
+// recipients returns the functions that the event is for. The expressions of the Triggers in deploy/ say the same, and a test of
+// eventsource/engine compares both.
+func recipients(e cloudevents.Event) []api.Function {
+	switch e.Type() {
+	case ObjectChanged:
+		known := []api.Function{api.Backup, api.CleanupPod, api.DetectResize, api.GrowVolumes, api.IdleTimeout, api.PauseOwner,
+			api.Restore, api.ScaleFunction}
+		return slices.DeleteFunc(known, func(f api.Function) bool { return !slices.Contains(Concerns(e), f) })
+	case OwnerPaused:
+		switch Purpose(e) {
+		case "":
+			return []api.Function{api.Backup, api.ScaleFunction}
+		case "resize", "rollback":
+			return []api.Function{api.Backup}
+		case "sleep":
+			return []api.Function{api.ScaleFunction}
+		}
+		return nil
+	case ResizeRequested:
+		return []api.Function{api.DetectResize}
+	case MemberChanged:
+		return []api.Function{api.Backup}
+	case BackupCompleted:
+		return []api.Function{api.Restore}
+	case WakeDecided:
+		return []api.Function{api.PauseOwner, api.ScaleFunction}
+	case ResizeDetected, SleepDecided, Scaled, RestoreCompleted, OperationFailed:
+		return []api.Function{api.PauseOwner}
+	case Activity:
+		return []api.Function{api.IdleTimeout}
+	case Wake, Sleep: // scale starts while idle-timeout decides
+		return []api.Function{api.IdleTimeout, api.ScaleFunction}
+	case Retry:
+		return []api.Function{api.CleanupPod, api.DetectResize, api.IdleTimeout, api.ScaleFunction}
+	case ScaleHookRequested, ScaleHookCompleted, ScaleHookFailed:
+		return []api.Function{api.ScaleFunction} // the user's function copies the extensions of the request into its answer
+	}
+	return nil
 }

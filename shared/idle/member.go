@@ -1,8 +1,11 @@
 package idle
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -190,4 +193,70 @@ func (m Member) readySince() time.Time {
 		return m.Sleep.ReadyAt.Time
 	}
 	return m.Set.CreationTimestamp.Time
+}
+
+// Values of a sleep's Request: the reasons for a sleep.
+const (
+	RequestPaused = "paused" // the user set the annotation drydock.dev/paused
+	RequestIdle   = "idle"   // there was no activity for the timeout
+	RequestAsked  = "asked"  // an event or an annotation requested it
+)
+
+// Verdict says whether a set has to be awake.
+type Verdict struct {
+	Awake bool
+	// Why is the reason in words, for example "web was active at 2026-03-01T12:00:00Z".
+	Why string
+	// Request is the reason for a sleep, or empty if the set has to be awake.
+	Request string
+	// Probes is true if the set may sleep only if the activity probes of its group report no use. A user's request makes them unnecessary,
+	// but not if visitors used the group after the request: they may still have connections.
+	Probes bool
+}
+
+// EnoughReady reports whether the set serves because enough of its replicas are ready. An awake set needs one ready replica, so that it
+// also serves during a rollout or a scale-up. A waking set needs the number in its annotation wake-ready, by default all.
+func EnoughReady(set *appsv1.StatefulSet, waking bool) bool {
+	replicas, ready := statefulset.Replicas(set), set.Status.ReadyReplicas
+	if replicas == 0 || ready == 0 {
+		return false
+	}
+	if !waking {
+		return true
+	}
+	needed, err := ParseWakeReady(set.Annotations[api.WakeReadyAnnotation])
+	if err != nil || needed >= replicas {
+		return statefulset.Ready(set)
+	}
+	return set.Status.ObservedGeneration >= set.Generation && ready >= needed
+}
+
+// allReady means that every replica has to be ready. It is larger than any count of replicas.
+const allReady = math.MaxInt32
+
+// ParseWakeReady returns how many replicas of a waking set have to be ready. The text is a count, "first" for one, or "all". An empty
+// text means "all".
+func ParseWakeReady(text string) (int32, error) {
+	switch text {
+	case "", "all":
+		return allReady, nil
+	case "first":
+		return 1, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 || n > maxReplicas {
+		return 0, errors.New(`write "all", "first", or a whole number from 1 to 1000`)
+	}
+	return int32(n), nil
+}
+
+// maxReplicas limits replica counts in annotations.
+const maxReplicas = 1000
+
+func parseReplicas(text string) (int32, error) {
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 1 || n > maxReplicas {
+		return 0, fmt.Errorf("write a whole number from 1 to %d", maxReplicas)
+	}
+	return int32(n), nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,10 +18,36 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
+
+// mostKept is the limit for the set, claims, pods, Jobs and journals of one observation, in bytes as the API server sends them. Decoded,
+// ordinary ones take twice as much, and hostile ones ten times. A thousand ordinary replicas need less. The users who create claims decide
+// how much there is to read, and the function serves other tenants at the same time.
+const mostKept = 16 << 20
+
+// observation is an Observed that is being read.
+type observation struct {
+	*world.Observed
+	kept atomic.Int64 // bytes
+}
+
+// fits counts an object of that size and reports whether it may be kept. Keep a copy, because the object is a part of its page.
+func (l *observation) fits(size int) bool {
+	return l.kept.Add(int64(size)) <= mostKept
+}
+
+// checkSize returns an error if the objects are too large to be kept.
+func (l *observation) checkSize() error {
+	if l.kept.Load() <= mostKept {
+		return nil
+	}
+	return fault.Permanent(fmt.Errorf("the set, its claims, their pods, and the Jobs and ControllerRevisions of its operations have "+
+		"more than %d MiB; remove large labels and annotations from objects with names of its claims", mostKept>>20))
+}
 
 // Observe reads a StatefulSet with all objects that concern an operation on its volumes.
 func (c *Client) Observe(ctx context.Context, ref events.Ref) (*world.Observed, error) {
@@ -167,4 +194,59 @@ func (c *Client) observeStops(ctx context.Context, _ string, o *observation) err
 			o.Attachments = append(o.Attachments, l.Items[i].DeepCopy())
 		}
 	})
+}
+
+// observeVolumes reads the volumes of the set's operations by label, and all other volumes of its claims and records by name. Volumes have
+// no namespace, and a cluster may have very many.
+func (c *Client) observeVolumes(ctx context.Context, namespace string, o *observation) error {
+	linked := api.OperationLabel + "," + api.NamespaceLabel + "=" + namespace
+	err := Pages(ctx, c, plan.Volumes, "", linked, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			volume := &l.Items[i]
+			link, err := api.LoadLink(volume)
+			switch {
+			case err != nil || link == nil || link.Namespace != namespace || !ofNamespace(volume, namespace):
+			case link.Set.Name == o.Name:
+				o.Volumes[volume.Name] = volume
+			case link.Role == api.RoleOldVolume:
+				o.OthersRetained = append(o.OthersRetained, volume)
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	for _, name := range o.VolumeNames() {
+		if o.Volumes[name] != nil {
+			continue
+		}
+		volume := &corev1.PersistentVolume{}
+		found, err := c.Get(ctx, plan.Volumes, "", name, volume)
+		if err != nil {
+			return err
+		}
+		if found && ofNamespace(volume, namespace) {
+			o.Volumes[name] = volume
+		}
+	}
+	return nil
+}
+
+// ofNamespace reports whether the volume's claimRef names the namespace. Names of volumes come from annotations, which every user who may
+// edit a StatefulSet can write. Such a user must not reach the volumes of another namespace.
+func ofNamespace(volume *corev1.PersistentVolume, namespace string) bool {
+	return volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Namespace == namespace
+}
+
+// UnclaimedVolumes returns the cluster's volumes without a claim, including volumes that are reserved for a claim's name.
+func (c *Client) UnclaimedVolumes(ctx context.Context) ([]*corev1.PersistentVolume, error) {
+	var unclaimed []*corev1.PersistentVolume
+	err := Pages(ctx, c, plan.Volumes, "", "", &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			if ref := l.Items[i].Spec.ClaimRef; ref == nil || ref.UID == "" {
+				unclaimed = append(unclaimed, l.Items[i].DeepCopy()) // a pointer would keep the whole page
+			}
+		}
+	})
+	return unclaimed, err
 }

@@ -8,9 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"drydock.dev/test/golden"
-
 	"drydock.dev/shared/api"
+	"drydock.dev/test/golden"
 )
 
 var kinds = []api.Kind{api.KindResize, api.KindRollback, api.KindSleep, api.KindCleanup, api.KindScale}

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -258,5 +259,194 @@ func TestRollbackHasUniqueID(t *testing.T) {
 	again := input(resizedSet(succeededRecord()), currentClaim("data-web-0"))
 	if id := Rollback(again, build.ID).EmptyRecord(again, api.Planned).Operation; seen[id] != "" {
 		t.Errorf("the next attempt has the same id as %s", seen[id])
+	}
+}
+
+// TestRollbackAwayFromClosedClassIsAllowed: a resize moved the claims from class fixed to class fast. Then the administrator closed class
+// fast with a quota of zero claims, or of fewer than exist. A rollback deletes the claims of class fast and creates claims of class fixed.
+// The quota on fast refuses none of that, so the rollback must not be refused.
+func TestRollbackAwayFromClosedClassIsAllowed(t *testing.T) {
+	present := func(name string) objects { return claim(name, "fast", "128Mi") }
+	in := input(resizedSet(), present("data-web-0"), present("data-web-1"), oldVolume("pv-old-0", "data-web-0", "64Mi"),
+		oldVolume("pv-old-1", "data-web-1", "64Mi"))
+	w := Rollback(in, build.ID)
+	if got := reasons(slices.Concat(w.Problems, PreflightRollback(in, w, build.ID))); got != "" {
+		t.Fatalf("without a quota: %s", got)
+	}
+	in = quota(in, corev1.ResourceName("fast.storageclass.storage.k8s.io/persistentvolumeclaims"), "0", "2")
+	w = Rollback(in, build.ID)
+	if found := slices.Concat(w.Problems, PreflightRollback(in, w, build.ID)); reasons(found) == string(api.QuotaExceeded) {
+		t.Errorf("the rollback needs no claim of class fast: %v", found)
+	}
+}
+
+// TestRollbackUnderLoweredClaimCountIsRefused: two claims are used, and since the resize the quota was lowered to one. Kubernetes lets the
+// present claims live. A rollback deletes a claim and creates another one, which the quota refuses: the members stay stopped.
+func TestRollbackUnderLoweredClaimCountIsRefused(t *testing.T) {
+	for _, name := range []corev1.ResourceName{"persistentvolumeclaims", "count/persistentvolumeclaims",
+		"fixed.storageclass.storage.k8s.io/persistentvolumeclaims"} {
+		for _, strategy := range []api.Strategy{api.StrategyRolling, api.StrategyWhole} {
+			in := quota(input(resizedSet(build.Annotation(api.StrategyAnnotation, string(strategy))), currentClaim("data-web-0"),
+				currentClaim("data-web-1"), oldVolume("pv-old-0", "data-web-0", "64Mi"), oldVolume("pv-old-1", "data-web-1", "64Mi")),
+				name, "1", "2")
+			w := Rollback(in, build.ID)
+			if got := reasons(slices.Concat(w.Problems, PreflightRollback(in, w, build.ID))); got != string(api.QuotaExceeded) {
+				t.Errorf("%s, %s: the rollback begins (problems %q), and no claim can be created after its first deletion", strategy, name, got)
+			}
+		}
+	}
+}
+
+// TestRollingRollbackFitsTheQuotaAtEachMember: 256Mi are used, and the quota was lowered to 160Mi since the resize from 64Mi to 128Mi.
+// After a rollback of both members, 128Mi would be used. But a rolling rollback replaces the claim of one member first: 128Mi + 64Mi do
+// not fit, so that member stays held.
+func TestRollingRollbackFitsTheQuotaAtEachMember(t *testing.T) {
+	for strategy, want := range map[api.Strategy]string{api.StrategyRolling: string(api.QuotaExceeded), api.StrategyWhole: ""} {
+		in := quota(input(resizedSet(build.Annotation(api.StrategyAnnotation, string(strategy))), currentClaim("data-web-0"),
+			currentClaim("data-web-1"), oldVolume("pv-old-0", "data-web-0", "64Mi"), oldVolume("pv-old-1", "data-web-1", "64Mi")),
+			"requests.storage", "160Mi", "256Mi")
+		w := Rollback(in, build.ID)
+		if got := reasons(slices.Concat(w.Problems, PreflightRollback(in, w, build.ID))); got != want {
+			t.Errorf("%s: problems %q, want %q", strategy, got, want)
+		}
+	}
+}
+
+// TestRollbackWithoutRoomInQuotaIsRefused: a shrink left old volumes of twice the size. Since then, the quota has been filled or lowered. A
+// rollback deletes each claim before it creates the larger one, which the quota then refuses: all members stay stopped, and abort does not
+// help.
+func TestRollbackWithoutRoomInQuotaIsRefused(t *testing.T) {
+	shrunk := func() Input {
+		return input(resizedSet(), currentClaim("data-web-0"), currentClaim("data-web-1"), oldVolume("pv-old-0", "data-web-0", "256Mi"),
+			oldVolume("pv-old-1", "data-web-1", "256Mi"))
+	}
+	ofClass := edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })
+	moved := func() Input {
+		return input(resizedSet(), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "128Mi", ofClass))
+	}
+	for situation, in := range map[string]Input{
+		"256Mi are used and allowed, the old claims need 512Mi": quota(shrunk(), "requests.storage", "256Mi", "256Mi"),
+		"the former class is forbidden since the move": quota(moved(), "fast.storageclass.storage.k8s.io/persistentvolumeclaims",
+			"0", "0"),
+		"the former class has no storage any more": quota(moved(), "fast.storageclass.storage.k8s.io/requests.storage", "0", "0"),
+	} {
+		w := Rollback(in, build.ID)
+		found := slices.Concat(w.Problems, PreflightRollback(in, w, build.ID))
+		if got := reasons(found); got != string(api.QuotaExceeded) {
+			t.Errorf("%s: the rollback begins (problems %q) and stops the set without a way back", situation, got)
+		}
+	}
+}
+
+// TestRollbackFitsTheQuotaOfItsResize: a rollback turns the old volumes into claims, and its API requests fit the quota. The old volumes
+// that come back must not count twice, as claims and as retained volumes.
+func TestRollbackFitsTheQuotaOfItsResize(t *testing.T) {
+	shrunk := func() Input {
+		return input(resizedSet(), currentClaim("data-web-0"), currentClaim("data-web-1"), oldVolume("pv-old-0", "data-web-0", "256Mi"),
+			oldVolume("pv-old-1", "data-web-1", "256Mi"))
+	}
+	ofClass := edit(func(v *corev1.PersistentVolume) { v.Spec.StorageClassName = "fast" })
+	for situation, in := range map[string]Input{
+		// the resize had used 512Mi and added 256Mi. Now 256Mi are used; after the rollback 512Mi are, beside 256Mi of old volumes.
+		"two shrunk claims, under the quota that the resize needed": quota(shrunk(), "requests.storage", "768Mi", "256Mi"),
+		// "Raise the quota for the time of the resize", says QuotaExceeded. The user did, and lowered it again. The rollback adds nothing.
+		"a move to another class, and the quota is as before": quota(input(resizedSet(), currentClaim("data-web-0"),
+			oldVolume("pv-old-0", "data-web-0", "128Mi", ofClass)), "requests.storage", "128Mi", "128Mi"),
+	} {
+		w := Rollback(in, build.ID)
+		for _, p := range slices.Concat(w.Problems, PreflightRollback(in, w, build.ID)) {
+			t.Errorf("%s: the rollback is refused: %s: %s", situation, p.Reason, p.Message)
+		}
+	}
+}
+
+// TestRollbackToUnreachableVolumeIsRefused: the resize moved the set to other nodes. No pod of the set can mount its old volume any more,
+// so after a rollback every member stays Pending.
+func TestRollbackToUnreachableVolumeIsRefused(t *testing.T) {
+	selects := build.Edit(func(s *appsv1.StatefulSet) { s.Spec.Template.Spec.NodeSelector = map[string]string{"zone": "b"} })
+	in := input(resizedSet(selects), currentClaim("data-web-0"), oldVolume("pv-old-0", "data-web-0", "64Mi", inZone("a")))
+	w := Rollback(in, build.ID)
+	found := slices.Concat(w.Problems, PreflightRollback(in, w, build.ID))
+	if got := reasons(found); got != string(api.TopologyConflict) {
+		t.Errorf("the rollback begins (problems %q) and leaves the set without a running pod", got)
+	}
+}
+
+// TestRollbackBesideVolumeInAnotherZoneIsRefused: data of member 0 would come back in zone a. Its claim logs, which the operation did not
+// move, is on a volume in zone b.
+func TestRollbackBesideVolumeInAnotherZoneIsRefused(t *testing.T) {
+	logs := claim("logs-web-0", "fixed", "64Mi")
+	for _, o := range logs {
+		if v, ok := o.(*corev1.PersistentVolume); ok {
+			inZone("b")(metav1.Object(v))
+		}
+	}
+	in := input(resizedSet(build.Template("logs", "64Mi", "fixed")), currentClaim("data-web-0"), logs,
+		oldVolume("pv-old-0", "data-web-0", "64Mi", inZone("a")))
+	w := Rollback(in, build.ID)
+	found := slices.Concat(w.Problems, PreflightRollback(in, w, build.ID))
+	if got := reasons(found); got != string(api.TopologyConflict) {
+		t.Errorf("the rollback begins (problems %q) and leaves member 0 without a node", got)
+	}
+}
+
+// TestCopyOfGrownBlockVolumeIsAShrink: the raw block volume has already 1Ti (ControllerExpandVolume has succeeded, NodeExpandVolume is
+// pending), so its status says 64Mi. A device of 1Ti may have data anywhere. The user requests 128Mi of another class.
+func TestCopyOfGrownBlockVolumeIsAShrink(t *testing.T) {
+	asks := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
+		c.Status.AllocatedResources = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
+		c.Status.AllocatedResourceStatuses = map[corev1.ResourceName]corev1.ClaimResourceStatus{
+			corev1.ResourceStorage: corev1.PersistentVolumeClaimNodeResizePending}
+		c.Status.Conditions = []corev1.PersistentVolumeClaimCondition{{Type: corev1.PersistentVolumeClaimFileSystemResizePending,
+			Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(build.Now)}}
+	})
+	in := input(setAsking("data=128Mi@fast", method(api.MethodCopy)), expandable("data-web-0", "64Mi", asks))
+	w, _, err := NeededChanges(in)
+	if err != nil || w == nil {
+		t.Fatal(w, err)
+	}
+	problems := Preflight(in, w)
+	for _, p := range problems {
+		if p.Reason == api.ShrinkRefused {
+			return
+		}
+	}
+	t.Errorf("a block volume of 1Ti is copied to 128Mi, and no problem says so: %v", problems)
+}
+
+// TestRequestedCopyWithAttributesIsACopy: the storage could not grow the volume to 1Ti, and could not modify it. The user requests the
+// old size and the other VolumeAttributesClass by a copy.
+func TestRequestedCopyWithAttributesIsACopy(t *testing.T) {
+	asks := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
+	})
+	in := input(setAsking("data=64Mi%gold", method(api.MethodCopy)), expandable("data-web-0", "64Mi", asks))
+	w, reason, err := NeededChanges(in)
+	if err != nil || w == nil || len(w.Claims) != 1 {
+		t.Fatal(w, reason, err)
+	}
+	if w.Claims[0].Method != api.MethodCopy {
+		t.Errorf("resize-method=copy changes the attributes in place: %s", w.Claims[0].Method)
+	}
+}
+
+// TestCopyOfBlockVolumeThatNeverGrewIsNoShrink: the storage could not expand a raw block volume of 64Mi to 1Ti. The user follows the
+// message: resize-method=copy, and asks for less, 128Mi. The new volume is larger than the present one.
+func TestCopyOfBlockVolumeThatNeverGrewIsNoShrink(t *testing.T) {
+	asks := build.Edit(func(c *corev1.PersistentVolumeClaim) {
+		c.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Ti")}
+	})
+	in := input(setAsking("data=128Mi", method(api.MethodCopy)), expandable("data-web-0", "64Mi", asks))
+	w, _, err := NeededChanges(in)
+	if err != nil || w == nil {
+		t.Fatal(w, err)
+	}
+	for _, p := range Preflight(in, w) {
+		if p.Reason == api.ShrinkRefused {
+			t.Errorf("%s: %s", p.Reason, p.Message)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package resources
 import (
 	"maps"
 	"path"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -239,4 +240,82 @@ func moverSecurity(root bool) *corev1.SecurityContext {
 		security.Capabilities.Add = []corev1.Capability{"CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "MKNOD", "SETFCAP"}
 	}
 	return security
+}
+
+// optOutLabels and optOutAnnotations keep common injectors from adding a container to a mover's pod. Such a container would outlive the
+// copy, and the Job would never end. Each key is the documented opt-out of its project for a single pod.
+var (
+	optOutLabels = map[string]string{
+		"sidecar.istio.io/inject":         "false",
+		"istio.io/dataplane-mode":         "none",
+		"kuma.io/sidecar-injection":       "disabled",
+		"admission.datadoghq.com/enabled": "false",
+	}
+	optOutAnnotations = map[string]string{
+		"sidecar.istio.io/inject":                "false", // before Istio 1.10
+		"linkerd.io/inject":                      "disabled",
+		"consul.hashicorp.com/connect-inject":    "false",
+		"kuma.io/sidecar-injection":              "disabled", // before Kuma 2.0
+		"openservicemesh.io/sidecar-injection":   "disabled",
+		"appmesh.k8s.aws/sidecarInjectorWebhook": "disabled",
+		"sidecar.opentelemetry.io/inject":        "false",
+		"dynatrace.com/inject":                   "false",
+	}
+	// keepOnNode keeps node autoscalers from evicting the mover. An interrupted copy starts again, and the volume may be available only on
+	// this node.
+	keepOnNode = map[string]string{
+		"cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+		"karpenter.sh/do-not-disrupt":                    "true",
+	}
+)
+
+// podMetadata returns the labels and annotations of the mover's pod. The user's keys override the defaults. Drydock's keys override the
+// user's, because the operation finds its pods by them.
+func (m Mover) podMetadata(own metav1.ObjectMeta) metav1.ObjectMeta {
+	labels, annotations := maps.Clone(optOutLabels), maps.Clone(optOutAnnotations)
+	maps.Copy(annotations, keepOnNode)
+	copyUserKeys(labels, m.Options.Labels)
+	copyUserKeys(annotations, m.Options.Annotations)
+	if m.SelectsNode {
+		labels[api.MemberLabel] = m.memberName()
+	}
+	maps.Copy(labels, own.Labels)
+	maps.Copy(annotations, own.Annotations)
+	return metav1.ObjectMeta{Labels: labels, Annotations: annotations}
+}
+
+// memberName returns the name of the member's pod.
+func (m Mover) memberName() string { return statefulset.PodName(m.Set, *m.Link.Member) }
+
+// copyUserKeys copies the user's keys. It skips keys with Drydock's prefix.
+func copyUserKeys(to, users map[string]string) {
+	for key, value := range users {
+		if !strings.HasPrefix(key, api.Prefix) {
+			to[key] = value
+		}
+	}
+}
+
+// unknownJobUID stands for the UID of a Job that does not exist yet, because an owner reference needs a UID.
+const unknownJobUID types.UID = "00000000-0000-0000-0000-000000000000"
+
+// MakeMoverPod returns the pod that the Job controller would create for a Job that does not exist yet (kubernetes pkg/controller/job). It
+// serves a dry run on the API server. It has the Job as its controller and the labels of the Job controller, because policies check both.
+func MakeMoverPod(job *batchv1.Job) *corev1.Pod {
+	template := job.Spec.Template.DeepCopy()
+	pod := &corev1.Pod{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"}, ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace, pod.Name = job.Namespace, job.Name
+	pod.Finalizers = []string{batchv1.JobTrackingFinalizer}
+	if pod.Labels == nil {
+		pod.Labels = map[string]string{}
+	}
+	for _, key := range []string{batchv1.JobNameLabel, "job-name"} {
+		pod.Labels[key] = job.Name
+	}
+	for _, key := range []string{batchv1.ControllerUidLabel, "controller-uid"} {
+		pod.Labels[key] = string(unknownJobUID)
+	}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: job.Name, UID: unknownJobUID,
+		Controller: ptr.To(true)}}
+	return pod
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -105,4 +106,120 @@ func makeRevision(set *appsv1.StatefulSet, header *api.Header, role api.Role, na
 		Data:     runtime.RawExtension{Raw: data},
 		Revision: 1,
 	}
+}
+
+// SetFields changes the fields in the manifest of a set and returns the manifest.
+func SetFields(set *unstructured.Unstructured, fields []api.Field) *unstructured.Unstructured {
+	for _, f := range fields {
+		setField(set, f)
+	}
+	return set
+}
+
+// setField changes one field in the manifest of a set.
+func setField(set *unstructured.Unstructured, f api.Field) {
+	spec := child(set.Object, "spec")
+	switch f.Name {
+	case api.FieldTemplate:
+		spec["volumeClaimTemplates"] = templatesWith(list(spec["volumeClaimTemplates"]), f)
+		if len(list(spec["volumeClaimTemplates"])) == 0 {
+			delete(spec, "volumeClaimTemplates")
+		}
+	case api.FieldLabels, api.FieldAnnotations:
+		for _, item := range list(spec["volumeClaimTemplates"]) {
+			if isTemplate(item, f.Template) {
+				setMetadata(child(item.(map[string]any), "metadata"), f) // isTemplate has checked it
+			}
+		}
+	default:
+		spec[string(f.Name)] = f.Value
+	}
+}
+
+// setMetadata sets or removes a label or an annotation.
+func setMetadata(metadata map[string]any, f api.Field) {
+	values := child(metadata, string(f.Name))
+	if values[f.Key] = f.Value; f.Removed {
+		delete(values, f.Key)
+	}
+	if len(values) == 0 {
+		delete(metadata, string(f.Name))
+	}
+}
+
+// templatesWith returns the volumeClaimTemplates without the field's template or, unless the field removes it, with the template at the
+// end.
+func templatesWith(templates []any, f api.Field) []any {
+	kept := slices.DeleteFunc(slices.Clone(templates), func(item any) bool { return isTemplate(item, f.Template) })
+	if f.Removed {
+		return kept
+	}
+	spec := map[string]any{"accessModes": modes(f.Ask.Modes),
+		"resources": map[string]any{"requests": map[string]any{"storage": f.Ask.Size.String()}}}
+	if f.Ask.Class != "" {
+		spec["storageClassName"] = f.Ask.Class
+	}
+	if f.Ask.Attributes != nil {
+		spec["volumeAttributesClassName"] = *f.Ask.Attributes
+	}
+	return append(kept, map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": f.Template},
+		"spec": spec})
+}
+
+func isTemplate(item any, name string) bool {
+	template, ok := item.(map[string]any)
+	return ok && child(template, "metadata")["name"] == name
+}
+
+// serverFields are the fields of metadata that the API server writes. UID and resourceVersion are not among them: they identify the state
+// that an object was made from.
+var serverFields = []string{"creationTimestamp", "deletionGracePeriodSeconds", "deletionTimestamp", "generation", "managedFields",
+	"selfLink"}
+
+func dropServerFields(object *unstructured.Unstructured) {
+	metadata := child(object.Object, "metadata")
+	for _, field := range serverFields {
+		delete(metadata, field)
+	}
+}
+
+// unblockOwners sets blockOwnerDeletion of all owner references to false.
+func unblockOwners(object *unstructured.Unstructured) {
+	for _, item := range list(child(object.Object, "metadata")["ownerReferences"]) {
+		if owner, ok := item.(map[string]any); ok && owner["blockOwnerDeletion"] == true {
+			owner["blockOwnerDeletion"] = false
+		}
+	}
+}
+
+// child returns the map at the key. If there is none, it adds one.
+func child(parent map[string]any, key string) map[string]any {
+	if node, ok := parent[key].(map[string]any); ok {
+		return node
+	}
+	node := map[string]any{}
+	parent[key] = node
+	return node
+}
+
+// list returns the node as a list, or nil if it is not a list.
+func list(node any) []any {
+	items, _ := node.([]any)
+	return items
+}
+
+func modes(all []corev1.PersistentVolumeAccessMode) []any {
+	var items []any
+	for _, mode := range all {
+		items = append(items, string(mode))
+	}
+	return items
+}
+
+func setLabel(object *unstructured.Unstructured, key, value string) {
+	child(child(object.Object, "metadata"), "labels")[key] = value
+}
+
+func setAnnotation(object *unstructured.Unstructured, key, value string) {
+	child(child(object.Object, "metadata"), "annotations")[key] = value
 }

@@ -13,16 +13,23 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"runtime/debug"
 	"time"
+	"unicode/utf8"
 
+	"github.com/cloudevents/sdk-go/v2/binding"
 	"github.com/cloudevents/sdk-go/v2/event"
+	cehttp "github.com/cloudevents/sdk-go/v2/protocol/http"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/fault"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/text"
 )
 
 // Handler is a function: it handles an event and may answer with the next one.
@@ -134,4 +141,101 @@ func (h *EventHandler) report(ctx context.Context, a answer, took time.Duration)
 		fields = append(fields, slog.String("error", a.Err.Error()))
 	}
 	h.log.LogAttrs(ctx, level, "event", fields...)
+}
+
+// answer is the function's answer to an event.
+type answer struct {
+	event event.Event // zero if the request has no valid event
+	reply *event.Event
+	telemetry.Result
+}
+
+// ResultOf returns the HTTP status and the outcome for a function's return values.
+func ResultOf(reply *event.Event, err error) telemetry.Result {
+	switch {
+	case err != nil:
+		return telemetry.Result{Code: fault.Status(err), Outcome: "failed", Err: err}
+	case reply == nil:
+		return telemetry.Result{Code: http.StatusNoContent, Outcome: "done"}
+	}
+	return telemetry.Result{Code: http.StatusOK, Outcome: "replied"}
+}
+
+// failure returns an answer without a reply.
+func failure(code int, outcome string, err error) answer {
+	return answer{Result: telemetry.Result{Code: code, Outcome: outcome, Err: err}}
+}
+
+// eventType returns "" if the request has no valid event.
+func (a answer) eventType() string {
+	if a.event.Context == nil {
+		return ""
+	}
+	return a.event.Type()
+}
+
+// maxErrorBytes is the maximum size of an error's text with its newline. Knative encodes the text for the extension knativeerrordata of a
+// dead letter, and panics if the result exceeds 1,024 characters (dispatchExecutionInfoTransformers in
+// pkg/kncloudevents/event_dispatcher.go).
+const maxErrorBytes = 1024 / 4 * 3
+
+// write sends the answer: a complete event, an empty body, or the error's text. The log has the whole text.
+func write(ctx context.Context, w http.ResponseWriter, a answer) error {
+	switch {
+	case a.Err != nil:
+		http.Error(w, text.ClipMiddle(a.Err.Error(), maxErrorBytes-len("\n")), a.Code)
+	case a.reply != nil:
+		if err := cehttp.WriteResponseWriter(ctx, binding.ToMessage(a.reply), a.Code, w); err != nil {
+			return fmt.Errorf("writing the reply: %w", err)
+		}
+	default:
+		w.WriteHeader(a.Code)
+	}
+	return nil
+}
+
+// MaxBytes is the maximum size of an event. A StatefulSet with its managedFields has about 10 to 30 KiB.
+const MaxBytes = 1 << 20
+
+// read returns the event of the request, or the HTTP status and the error if the request has no valid event.
+func read(w http.ResponseWriter, r *http.Request) (*event.Event, int, error) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return nil, http.StatusMethodNotAllowed, fmt.Errorf("method %s is not supported. Send a CloudEvent with POST", r.Method)
+	}
+	r.Body = http.MaxBytesReader(w, r.Body, MaxBytes)
+	message := cehttp.NewMessageFromHttpRequest(r)
+	if encoding := message.ReadEncoding(); encoding != binding.EncodingBinary && encoding != binding.EncodingStructured {
+		return nil, http.StatusUnsupportedMediaType,
+			errors.New("the request is not a single CloudEvent. " +
+				"Send the header ce-specversion: 1.0, or the content type application/cloudevents+json")
+	}
+	e, err := binding.ToEvent(r.Context(), message)
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return nil, http.StatusRequestEntityTooLarge, fmt.Errorf("event larger than %d bytes", tooLarge.Limit)
+	case err != nil:
+		return nil, http.StatusBadRequest, fmt.Errorf("reading the event: %w", err)
+	}
+	if err := e.Validate(); err != nil {
+		return nil, http.StatusBadRequest, fmt.Errorf("validating the event: %w", err)
+	}
+	if err := checkText(e); err != nil {
+		return nil, http.StatusBadRequest, err
+	}
+	return e, 0, nil
+}
+
+// checkText returns an error if an attribute is not UTF-8. CloudEvents requires UTF-8, but the SDK takes any bytes of a header. They would
+// reach metrics and traces, whose formats accept only UTF-8: all metrics of the process would be lost.
+func checkText(e *event.Event) error {
+	texts := map[string]any{"id": e.ID(), "type": e.Type(), "source": e.Source(), "subject": e.Subject()}
+	maps.Copy(texts, e.Extensions())
+	for name, value := range texts {
+		if text, ok := value.(string); ok && !utf8.ValidString(text) {
+			return fmt.Errorf("attribute %s of the event is not UTF-8", name)
+		}
+	}
+	return nil
 }

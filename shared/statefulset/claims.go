@@ -4,6 +4,7 @@ package statefulset
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -373,3 +375,89 @@ const WhenScaledPath = "/spec/persistentVolumeClaimRetentionPolicy/whenScaled"
 
 // RequestPath is the path of the requested size in a claim.
 const RequestPath = "/spec/resources/requests/storage"
+
+// AttributesPath is the path of a claim's VolumeAttributesClass.
+const AttributesPath = "/spec/volumeAttributesClassName"
+
+// AttributesOf returns the claim's VolumeAttributesClass, or "".
+func AttributesOf(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Spec.VolumeAttributesClassName == nil {
+		return ""
+	}
+	return *claim.Spec.VolumeAttributesClassName
+}
+
+// CurrentAttributes returns the VolumeAttributesClass of the claim's volume according to its status, or "".
+func CurrentAttributes(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Status.CurrentVolumeAttributesClassName == nil {
+		return ""
+	}
+	return *claim.Status.CurrentVolumeAttributesClassName
+}
+
+// ChangesAttributes reports whether the claim requests another VolumeAttributesClass than the target.
+func ChangesAttributes(claim *corev1.PersistentVolumeClaim, target api.Target) bool {
+	return target.Attributes != nil && *target.Attributes != AttributesOf(claim)
+}
+
+// Modifying reports whether the claim requests attributes that its volume does not have yet.
+func Modifying(claim *corev1.PersistentVolumeClaim) bool {
+	return AttributesOf(claim) != CurrentAttributes(claim) || claim.Status.ModifyVolumeStatus != nil
+}
+
+// AttributesInfeasible reports whether the storage has refused to give the volume this VolumeAttributesClass
+// (kubernetes KEP-3751; the external resizer writes it).
+func AttributesInfeasible(claim *corev1.PersistentVolumeClaim, class string) bool {
+	status := claim.Status.ModifyVolumeStatus
+	return status != nil && status.Status == corev1.PersistentVolumeClaimModifyVolumeInfeasible &&
+		status.TargetVolumeAttributesClassName == class
+}
+
+// ModifyWords returns the progress of a change of the claim's VolumeAttributesClass, or "" without one.
+func ModifyWords(claim *corev1.PersistentVolumeClaim) string {
+	if claim.Status.ModifyVolumeStatus == nil {
+		return ""
+	}
+	return fmt.Sprintf(", and the change to %q is %s", claim.Status.ModifyVolumeStatus.TargetVolumeAttributesClassName,
+		claim.Status.ModifyVolumeStatus.Status)
+}
+
+// SameStorage reports whether both volumes are the same storage. A provisioner with a path pattern may create two volumes for one folder.
+// The deletion of one of them then deletes the data of both.
+func SameStorage(a, b *corev1.PersistentVolume) bool {
+	x, y := a.Spec.PersistentVolumeSource, b.Spec.PersistentVolumeSource
+	if x == (corev1.PersistentVolumeSource{}) {
+		return false
+	}
+	if equality.Semantic.DeepEqual(x, y) {
+		return true
+	}
+	return x.CSI != nil && y.CSI != nil && x.CSI.Driver == y.CSI.Driver && (x.CSI.VolumeHandle == y.CSI.VolumeHandle ||
+		sameFolder(x.CSI, y.CSI))
+}
+
+// sameFolder compares the attributes that the drivers for NFS and SMB set. Their handles differ, because these contain the volume's name
+// (csi-driver-nfs and csi-driver-smb, pkg/nfs and pkg/smb, controllerserver.go).
+func sameFolder(a, b *corev1.CSIPersistentVolumeSource) bool {
+	x, y := folderOf(a), folderOf(b)
+	return x["subdir"] != "" && equality.Semantic.DeepEqual(x, y)
+}
+
+func folderOf(source *corev1.CSIPersistentVolumeSource) map[string]string {
+	folder := map[string]string{}
+	for key, value := range source.VolumeAttributes {
+		switch key := strings.ToLower(key); key {
+		case "server", "share", "source", "subdir":
+			folder[key] = value
+		}
+	}
+	return folder
+}
+
+// LeastSize returns the smallest size, in whole MiB, that leaves the margin in percent of it free beside the used bytes. A volume must be
+// larger, because its file system needs some space, too.
+func LeastSize(used int64, margin int) *resource.Quantity {
+	const mebi = 1 << 20
+	share := float64(100-min(margin, 99)) / 100 // the mover accepts a margin up to 99
+	return resource.NewQuantity(int64(math.Ceil(float64(used)/share/mebi))*mebi, resource.BinarySI)
+}

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -254,4 +255,36 @@ func (o *Observed) VolumeNames() []string {
 	}
 	slices.Sort(names)
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == "" })
+}
+
+// Cluster has the facts outside of a StatefulSet that a preflight needs: the classes of the cluster, and the limits and permissions of the
+// namespace.
+type Cluster struct {
+	Classes map[string]*storagev1.StorageClass
+	// Attributes are the VolumeAttributesClasses. They are nil if the request names none.
+	Attributes map[string]*storagev1.VolumeAttributesClass
+	Quotas     []corev1.ResourceQuota
+	Limits     []corev1.LimitRange
+	// OwnerConsent is the consent of the namespace to changes of the custom resources that control its StatefulSets.
+	OwnerConsent api.OwnerConsent
+	// RootMovers is true if the namespace allows movers to run as root.
+	RootMovers bool
+	// NodeAccess is true if sets with access to their node may be created again in the namespace.
+	NodeAccess bool
+	// MoverConfig is the ConfigMap with the mover options of the namespace, or nil.
+	MoverConfig *corev1.ConfigMap
+}
+
+// MayWrite returns why the pod of a held member may still write to its volumes. It returns "" if there is proof that it cannot.
+func (o *Observed) MayWrite(member *api.Member, pod *corev1.Pod) string {
+	if why := statefulset.WhyNotStopped(pod, o.Nodes[pod.Spec.NodeName]); why != "" {
+		return why
+	}
+	for _, move := range member.Claims {
+		volume := o.Volume(move.OldVolume)
+		if volume != nil && !statefulset.SharesPages(volume) && !statefulset.Unmounted(pod) {
+			return fmt.Sprintf("node %s has not unmounted volume %s of pod %s", pod.Spec.NodeName, volume.Name, pod.Name)
+		}
+	}
+	return ""
 }

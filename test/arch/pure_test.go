@@ -59,9 +59,9 @@ func impurities(path string, source any) ([]string, error) {
 // it must not change a decision. A field of the record says what a decision needs, such as the step of a sleep. The numbers only shrink.
 var readers = map[string]int{
 	"functions/backup/copying.go":      1, // of the kubelet
-	"functions/backup/foreign.go":      1, // of the mover
+	"functions/backup/target.go":       1, // of the mover
 	"functions/detectresize/expand.go": 1,
-	"functions/growvolumes/report.go":  2,
+	"functions/growvolumes/decide.go":  2,
 	"functions/pauseowner/decide.go":   1,
 	"functions/scale/function.go":      3,
 	"functions/scale/status.go":        1, // a status for people
@@ -69,8 +69,8 @@ var readers = map[string]int{
 	"shared/operation/operation.go":    2, // whether people still see the operation
 	"shared/operation/wording.go":      1, // a message for people
 	"shared/progress/reasons.go":       1, // words for people
-	"shared/resize/obstacles.go":       3,
-	"shared/resize/refusal.go":         2,
+	"shared/resize/preflight.go":       3,
+	"shared/resize/record.go":          2,
 }
 
 // TestDecisionsReadNoReason: see readers.

@@ -80,8 +80,7 @@ func conditionsPage(t *testing.T) string {
 
 func metricsPage(t *testing.T) string {
 	var found []Metric
-	for _, source := range []string{"shared/telemetry/metrics.go", "shared/telemetry/cleanups.go", "shared/telemetry/volumes.go",
-		"shared/telemetry/growth.go", "shared/telemetry/operations.go", "shared/telemetry/sweepgauges.go",
+	for _, source := range []string{"shared/telemetry/telemetry.go", "shared/telemetry/figures.go", "shared/telemetry/sweep.go",
 		"eventsource/gateway/measure/measure.go", "eventsource/engine/gate.go"} {
 		metrics, err := Metrics(source, read(t, source))
 		if err != nil {
