@@ -41,3 +41,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "drydock: unknown command %q\n%s", command, usage)
 	return exitUsage
 }
+
+// Exit codes of serve and call. copy has the codes of package moverreport.
+const (
+	exitOK    = 0
+	exitError = 1
+	exitUsage = 2
+)
+
+// exitRefused is the exit code of a call whose answer rules out a retry.
+const exitRefused = 3
+
+// writeReport writes a report to a file, unless the path is empty. A report that cannot be written does not fail the
+// command, because the exit code has the result.
+func writeReport(path string, report []byte, stderr io.Writer) {
+	if path == "" {
+		return
+	}
+	if err := os.WriteFile(path, report, 0o644); err != nil {
+		fmt.Fprintln(stderr, "drydock: writing the report:", err)
+	}
+}

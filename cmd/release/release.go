@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -245,4 +248,91 @@ func (r release) writeInstallation(all compiled) error {
 		return fmt.Errorf("archiving the chart: %w", err)
 	}
 	return r.add(chart.Name+"-"+strings.TrimPrefix(r.version, "v")+".tgz", archive.Bytes())
+}
+
+// checksums is the file with the checksums of all other files, in the format of sha256sum.
+const checksums = "SHA256SUMS"
+
+// writeChecksums writes the checksums of all files below the folder.
+func writeChecksums(folder string) error {
+	var lines strings.Builder
+	err := fs.WalkDir(os.DirFS(folder), ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(filepath.Join(folder, filepath.FromSlash(name)))
+		fmt.Fprintf(&lines, "%s  %s\n", hashOf(content), name)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("computing the checksums: %w", err)
+	}
+	return writeFile(filepath.Join(folder, checksums), []byte(lines.String()))
+}
+
+func hashOf(content []byte) string {
+	hash := sha256.Sum256(content)
+	return hex.EncodeToString(hash[:])
+}
+
+// extras are the folders of the module that the docs use and that users of a release need, too. In the archive, they have the same paths as
+// in a checkout, so the commands of the docs work in both.
+var extras = []string{"config/gitops", "config/monitoring", "examples"}
+
+// ignored are the patterns of .gitignore for files in the folders: what tests and profiles leave there.
+var ignored = []string{"*.test", "*.out"}
+
+// writeExtras writes an archive of the folders.
+func (r release) writeExtras() error {
+	license, err := pack.Read(filepath.Join(r.root, "LICENSE"), "LICENSE", pack.Plain)
+	if err != nil {
+		return err
+	}
+	files := []pack.File{license}
+	for _, folder := range extras {
+		found, err := filesBelow(r.root, folder)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", folder, err)
+		}
+		files = append(files, found...)
+	}
+	var archive bytes.Buffer
+	if err := pack.TarGz(&archive, r.time, files); err != nil {
+		return fmt.Errorf("archiving %s: %w", strings.Join(extras, ", "), err)
+	}
+	return r.add("drydock-extras_"+r.version+".tar.gz", archive.Bytes())
+}
+
+// filesBelow returns the files below the folder of the root, with their paths from there. Of the mode, it keeps only whether a file can be
+// executed, as Git does.
+func filesBelow(root, folder string) ([]pack.File, error) {
+	var files []pack.File
+	err := fs.WalkDir(os.DirFS(root), folder, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || isIgnored(entry.Name()) {
+			return err
+		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
+		if !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is no regular file", name)
+		}
+		mode := int64(pack.Plain)
+		if info.Mode()&0o100 != 0 {
+			mode = pack.Executable
+		}
+		file, err := pack.Read(filepath.Join(root, filepath.FromSlash(name)), name, mode)
+		files = append(files, file)
+		return err
+	})
+	return files, err
+}
+
+// isIgnored reports whether Git ignores files of this name.
+func isIgnored(name string) bool {
+	return slices.ContainsFunc(ignored, func(pattern string) bool {
+		matches, err := filepath.Match(pattern, name)
+		return err == nil && matches
+	})
 }

@@ -19,14 +19,20 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
 	eventingv1 "knative.dev/eventing/pkg/apis/eventing/v1"
+	sourcesv1 "knative.dev/eventing/pkg/apis/sources/v1"
+	"knative.dev/pkg/apis"
+	knetwork "knative.dev/pkg/network"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/serve"
@@ -197,3 +203,57 @@ func (e *Engine) tick(ctx context.Context) {
 		}
 	}
 }
+
+func listenTCP(address string) (net.Listener, error) {
+	return net.Listen("tcp", address) // the listener outlives any request
+}
+
+func (s *servers) start(server *http.Server, listener net.Listener) {
+	s.servers = append(s.servers, server)
+	go func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			s.failed <- fmt.Errorf("serving on %s: %w", listener.Addr(), err)
+		}
+	}()
+}
+
+// stop shuts the servers down. It closes connections that are still open after the grace.
+func (s *servers) stop(grace time.Duration) {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	for _, server := range s.servers {
+		if server.Shutdown(ctx) != nil {
+			_ = server.Close()
+		}
+	}
+}
+
+// limitBody bounds the size of events from outside, because Knative's ingress reads a body of any size into memory.
+func limitBody(next http.Handler) http.Handler { return http.MaxBytesHandler(next, serve.MaxBytes) }
+
+// newTick returns the event of a PingSource named "tick" (knative.dev/eventing pkg/adapter/mtping).
+func newTick(namespace string) event.Event {
+	e := event.New()
+	e.SetType(sourcesv1.PingSourceEventType)
+	e.SetSource(sourcesv1.PingSourceSource(namespace, "tick"))
+	e.SetID(uuid.NewString())
+	e.SetTime(time.Now())
+	return e
+}
+
+// Hosts of the data plane, with Knative's names on a cluster. Replies use a separate host that bypasses the admission.
+const (
+	ingressHost = "broker-ingress"
+	repliesHost = "broker-replies"
+	filterHost  = "broker-filter"
+	channelHost = "default-kne-trigger-kn-channel"
+)
+
+func (e *Engine) url(host, path string) *apis.URL {
+	return &apis.URL{Scheme: "http", Host: knetwork.GetServiceHostname(host, e.namespace), Path: path}
+}
+
+func (e *Engine) ingressURL() *apis.URL { return e.url(ingressHost, "/"+e.namespace+"/"+e.broker) }
+
+// functionURL returns the address of the function's Knative Service.
+func (e *Engine) functionURL(name api.Function) *apis.URL { return e.url(string(name), "") }

@@ -8,6 +8,9 @@ import (
 	"time"
 )
 
+// streamer writes a body over time.
+type streamer func(http.ResponseWriter)
+
 const (
 	// streamPause is the time between two observations of a stream.
 	streamPause = 2 * time.Second

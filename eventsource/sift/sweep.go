@@ -13,8 +13,10 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/cleanup"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
@@ -26,6 +28,7 @@ import (
 	"drydock.dev/shared/scaling"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/telemetry"
+	"drydock.dev/shared/turns"
 	"drydock.dev/shared/world"
 )
 
@@ -247,4 +250,140 @@ func (f *Function) sweepHooks(ctx context.Context, namespace string, found *find
 			}
 		}
 	})
+}
+
+// sweepScalers finds Scalers whose status is not up to date, and sets whose Scaler was deleted. Without the CustomResourceDefinition there
+// are none.
+func (f *Function) sweepScalers(ctx context.Context, namespace string, found *findings) error {
+	targets := map[events.Ref]bool{}
+	err := kube.Pages(ctx, f.client, plan.Scalers, namespace, "", &v1alpha1.ScalerList{}, func(l *v1alpha1.ScalerList) {
+		for i := range l.Items {
+			scaler := &l.Items[i]
+			target := events.Ref{Namespace: scaler.Namespace, Name: scaler.Spec.Target}
+			concerns := scaling.ConcernedByScaler(scaler, found.scaledSets[target].asleep, false)
+			if set, known := found.scaledSets[target]; !known || set.members != scaler.Status.Replicas {
+				concerns = []api.Function{api.ScaleFunction}
+			}
+			found.add(noticeOfScaler(scaler, concerns))
+			targets[target] = true
+		}
+	})
+	switch {
+	case apierrors.IsForbidden(err): // the ClusterRoles may be older than this Drydock; the rest of the sweep continues
+		f.log.Warn("cannot list Scalers; apply the current ClusterRoles", "error", err.Error())
+		return nil
+	case err != nil && !apierrors.IsNotFound(err):
+		return err
+	}
+	for ref, set := range found.scaledSets {
+		if !targets[ref] && (namespace == metav1.NamespaceAll || ref.Namespace == namespace) {
+			found.add(set.notice)
+		}
+	}
+	return nil
+}
+
+// sweepTurns finds resizes that may have their turn now, and turns whose operation is over. All other resizes that wait for their turn
+// stay asleep: there may be thousands.
+func (f *Function) sweepTurns(ctx context.Context, now time.Time, found *findings) error {
+	config, err := f.client.TurnsConfig(ctx, f.settings)
+	if apierrors.IsForbidden(err) { // the Roles may be older than this Drydock; the rest of the sweep continues
+		f.log.Warn("cannot read the list of turns; apply the current Roles", "error", err.Error())
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	list := turns.Read(config, f.settings, now)
+	due := map[string]bool{}
+	for _, t := range list.Next() {
+		due[t.Operation] = true
+	}
+	if list.LacksOffer() {
+		found.addOneThatWaits(due)
+	}
+	listed := map[string]bool{}
+	for _, t := range list.All() {
+		listed[t.Operation] = true
+		waiting := found.waitingTurns[t.Operation]
+		over := found.isOver(operationKey{t.Namespace, t.Operation})
+		if f.covers(t.Namespace) && !found.incomplete[t.Namespace] && (over || waiting != nil && (t.Taken() || due[t.Operation])) {
+			found.add(noticeOfTurn(t))
+		}
+	}
+	for operation, notice := range found.waitingTurns {
+		if !listed[operation] && list.HasRoom(notice.ref.Namespace) { // without a list, every resize has its turn
+			found.add(*notice)
+		}
+	}
+	return nil
+}
+
+// addOneThatWaits adds a resize that waits and may not have its turn yet. It asks again, and so stores who may have a turn.
+func (f *findings) addOneThatWaits(due map[string]bool) {
+	for _, operation := range slices.Sorted(maps.Keys(f.waitingTurns)) {
+		if !due[operation] {
+			f.add(*f.waitingTurns[operation])
+			return
+		}
+	}
+}
+
+func noticeOfTurn(t turns.Turn) notice {
+	return notice{ref: events.Ref{Namespace: t.Namespace, Name: t.Set, UID: t.UID}, cause: "turn/" + t.Operation,
+		functions: []api.Function{api.PauseOwner}}
+}
+
+// sweepVolumes finds old volumes whose retention has expired, and volumes of operations that no set and no journal names, for example
+// after the deletion of their namespace. Volumes have no namespace, but their links do. It also counts the volumes that operations keep
+// from being reclaimed.
+func (f *Function) sweepVolumes(ctx context.Context, now time.Time, found *findings) error {
+	selector := api.OperationLabel
+	if !slices.Contains(f.namespaces, metav1.NamespaceAll) {
+		selector += fmt.Sprintf(",%s in (%s)", api.NamespaceLabel, strings.Join(f.namespaces, ","))
+	}
+	counts := telemetry.ProtectedVolumes{}
+	err := kube.Pages(ctx, f.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+		for i := range l.Items {
+			link, err := api.LoadLink(&l.Items[i])
+			if err != nil || link == nil || !f.covers(link.Namespace) || found.incomplete[link.Namespace] {
+				continue
+			}
+			orphaned := found.isOrphaned(&l.Items[i], link, now)
+			countVolume(&counts, &l.Items[i], orphaned)
+			if !orphaned && world.IsRetained(&l.Items[i]) {
+				found.figures.addRetained(&l.Items[i])
+			}
+			if !orphaned && !world.Expired(&l.Items[i], now) {
+				continue
+			}
+			ref := events.Ref{Namespace: link.Namespace, Name: link.Set.Name, UID: link.Set.UID}
+			found.add(notice{ref: ref, cause: stateID(&l.Items[i]), functions: []api.Function{api.Restore}})
+		}
+	})
+	if err == nil {
+		telemetry.From(ctx).SetProtectedVolumes(counts)
+	}
+	return err
+}
+
+// isOrphaned reports whether the volume's operation is over and has left the volume.
+func (r *findings) isOrphaned(volume *corev1.PersistentVolume, link *api.Link, now time.Time) bool {
+	return r.isOver(operationKey{link.Namespace, link.Operation}) && world.MayBeOrphan(volume, now)
+}
+
+func countVolume(counts *telemetry.ProtectedVolumes, volume *corev1.PersistentVolume, orphaned bool) {
+	switch {
+	case orphaned:
+		counts.Orphaned++
+	case world.IsRetained(volume):
+		counts.Retained++
+	default:
+		counts.InUse++
+	}
+}
+
+// covers reports whether Drydock looks after the namespace.
+func (f *Function) covers(namespace string) bool {
+	return f.namespaces[0] == "" || slices.Contains(f.namespaces, namespace)
 }

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -15,6 +17,8 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -355,5 +359,172 @@ func TestPausedOwnersAreCheckedWithAnyTickPeriod(t *testing.T) {
 		if checked != 4 {
 			t.Errorf("a tick every 20 minutes, from minute %d: the owner is checked %d times, want 4", first, checked)
 		}
+	}
+}
+
+// TestNamespaceWithoutRightsDelaysNoOther: DRYDOCK_NAMESPACES has two namespaces, with RoleBindings in each
+// (config/overlays/namespace). The tenant of one deletes the namespace, or the RoleBinding in it, so its lists are forbidden.
+func TestNamespaceWithoutRightsDelaysNoOther(t *testing.T) {
+	lists := build.EmptyLists()
+	lists["statefulsets"] = []metav1.Object{build.Set("web", build.Template("data", "64Mi", "fixed"),
+		build.Status(build.Operation(api.Reverting, build.Due(-time.Hour))))}
+	for _, order := range [][]string{{build.Namespace, "tenant"}, {"tenant", build.Namespace}} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/namespaces/tenant/") {
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(http.StatusForbidden)
+				_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}`))
+				return
+			}
+			lists.ServeHTTP(w, r)
+		}))
+		defer server.Close()
+		to := &sentEvents{}
+		tick := event.New()
+		tick.SetType(events.Tick)
+		_, err := New(kube.NewClient(&rest.Config{Host: server.URL}), api.Settings{Namespaces: order}, to,
+			slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+		if len(to.events) != 1 || err != nil {
+			t.Errorf("namespaces %v: the sweep sent %v for namespace %s, want 1 event; error: %.160v", order, to.events, build.Namespace, err)
+		}
+		_, err = New(kube.NewClient(&rest.Config{Host: server.URL}), api.Settings{Namespaces: []string{"tenant"}}, to,
+			slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+		if err == nil {
+			t.Error("no namespace could be read, and there is no error")
+		}
+	}
+}
+
+// fewSends ends the sweep's time after some events, like a Broker that replies slowly.
+type fewSends struct {
+	left int
+	stop context.CancelFunc
+	seen map[string]int
+}
+
+func (s *fewSends) Send(_ context.Context, e event.Event) error {
+	ref, _ := events.SetOf(e)
+	s.seen[ref.Name]++
+	if s.left--; s.left == 0 {
+		s.stop()
+	}
+	return nil
+}
+
+// TestLongQueueStarvesNoSet: a namespace has more sets with work than a sweep has time for. Each set must get an event in some sweep.
+func TestLongQueueStarvesNoSet(t *testing.T) {
+	seen := map[string]int{}
+	for range 100 {
+		ctx, cancel := context.WithCancel(t.Context())
+		f := New(kube.NewClient(build.EmptyLists().Serve(t)), api.Settings{}, &fewSends{left: 3, stop: cancel, seen: seen},
+			slog.New(slog.DiscardHandler))
+		_ = f.sendAll(ctx, findingsWith(map[string]int{"shop": 6}))
+		cancel()
+	}
+	if len(seen) != 6 {
+		t.Errorf("in 100 sweeps only %d of 6 sets got events: %v", len(seen), seen)
+	}
+}
+
+// TestSweepWakesOnlyResizesWhoseTurnHasCome: a thousand resizes may wait, and an event for each of them would start many functions for
+// nothing.
+func TestSweepWakesOnlyResizesWhoseTurnHasCome(t *testing.T) {
+	recordOf := func(set string) *api.Resize {
+		return build.Operation(api.Planned, build.Members(api.MemberPending, "data-"+set+"-0"), func(record *api.Resize) {
+			record.Set, record.Reason = api.SetRef{Name: set, UID: types.UID("uid-" + set)}, api.TurnWaits
+		}, build.DerivedID)
+	}
+	waits := func(set string, options ...build.Option) metav1.Object {
+		return build.Set(set, append(options, build.Status(recordOf(set)))...)
+	}
+	forged := recordOf("b")
+	forged.Operation = recordOf("a").Operation
+	list := func(entries ...string) metav1.Object {
+		config := &corev1.ConfigMap{Data: map[string]string{}}
+		config.Namespace, config.Name = api.HomeNamespace, api.TurnsConfigMap
+		for i, entry := range entries {
+			set := strings.TrimRight(entry, "*+")
+			operation := recordOf(set).Operation
+			if set == "web" {
+				operation = build.ID
+			}
+			config.Data[operation] = fmt.Sprintf(`{"namespace":"%s","set":"%s","movers":1,"since":"2026-01-01T00:00:0%dZ"}`,
+				build.Namespace, set, i)
+			if strings.HasSuffix(entry, "+") {
+				offered := time.Now().UTC().Format(time.RFC3339)
+				config.Data[operation] = strings.TrimSuffix(config.Data[operation], "}") + `,"offered":"` + offered + `"}`
+			}
+			if strings.HasSuffix(entry, "*") {
+				config.Data[operation] = strings.TrimSuffix(config.Data[operation], "}") + `,"until":"2200-01-01T00:00:00Z"}`
+			}
+		}
+		return config
+	}
+	type sets = []metav1.Object
+	journal := build.Journal(build.Operation(api.Moving))
+	for name, row := range map[string]struct {
+		sets   []metav1.Object
+		list   metav1.Object
+		others build.Lists
+		want   string
+	}{
+		"the first of three": {sets{waits("a"), waits("b"), waits("c")}, list("a+", "b", "c"), nil, "a: pause-owner"},
+		"the first of three, and another one, because the list has no offer": {sets{waits("a"), waits("b"), waits("c")},
+			list("a", "b", "c"), nil, "a: pause-owner, c: pause-owner"},
+		"none, because another one copies; its operation is over": {sets{waits("a")}, list("a", "x*"), nil, "x: pause-owner"},
+		"a resize that the list does not have": {sets{waits("a"), waits("b")}, list("a"), nil,
+			"a: pause-owner, b: pause-owner"},
+		"a resize whose id another set has forged": {sets{waits("a"), build.Set("b", build.Status(forged))}, list(), nil,
+			"a: pause-owner, b: pause-owner"},
+		"a resize that has taken its turn": {sets{waits("a")}, list("a*"), nil, "a: pause-owner"},
+		"a turn whose operation only a journal has": {nil, list("web*"), build.Lists{"controllerrevisions": {journal}},
+			"web: restore backup pause-owner"},
+		"an aborted resize": {sets{waits("a", build.Annotation(api.AbortAnnotation, "")), waits("b")}, list("a+", "b"), nil,
+			"a: pause-owner restore"},
+		"without a list, all": {sets{waits("a"), waits("b")}, nil, nil, "a: pause-owner, b: pause-owner"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			lists := build.EmptyLists()
+			lists["statefulsets"] = row.sets
+			if row.list != nil {
+				lists["configmaps"] = []metav1.Object{row.list}
+			}
+			for plural, objects := range row.others {
+				lists[plural] = objects
+			}
+			to := &sentEvents{}
+			tick := event.New()
+			tick.SetType(events.Tick)
+			sift := New(kube.NewClient(lists.Serve(t)), api.Settings{Movers: 1}, to, slog.New(slog.DiscardHandler))
+			if _, err := sift.Handle(t.Context(), tick); err != nil {
+				t.Fatal(err)
+			}
+			slices.Sort(to.events)
+			if got := strings.Join(to.events, ", "); got != row.want {
+				t.Errorf("the sweep wakes %q, want %q", got, row.want)
+			}
+		})
+	}
+}
+
+// TestSweepWakesNoResizeThatAFullListRefuses: a tenant may have requested more resizes than the list takes.
+func TestSweepWakesNoResizeThatAFullListRefuses(t *testing.T) {
+	config := &corev1.ConfigMap{Data: map[string]string{}}
+	config.Namespace, config.Name = api.HomeNamespace, api.TurnsConfigMap
+	for i := range 1500 {
+		config.Data[fmt.Sprintf("%012d", i)] = fmt.Sprintf(`{"namespace":"%s","set":"set-%d","movers":1,"until":"2200-01-01T00:00:00Z"}`,
+			build.Namespace, i)
+	}
+	lists := build.EmptyLists()
+	lists["configmaps"] = []metav1.Object{config}
+	sift := New(kube.NewClient(lists.Serve(t)), api.Settings{Movers: 1}, &sentEvents{}, slog.New(slog.DiscardHandler))
+	found := newFindings(build.Now)
+	for operation := range config.Data {
+		found.active[operationKey{build.Namespace, operation}] = api.KindResize
+	}
+	late := noticeOf(build.Set("late"), []api.Function{api.PauseOwner})
+	found.waitingTurns["late"] = &late
+	if err := sift.sweepTurns(t.Context(), build.Now, found); err != nil || len(found.order) != 0 {
+		t.Errorf("%v, %v", found.order, err)
 	}
 }

@@ -349,6 +349,10 @@ func TestDisagreementIsReportedOnce(t *testing.T) {
 			t.Errorf("the next tick writes again: %s", again)
 		}
 		agreeing := afterResize(pausedFor(t, rabbit(t, "128Mi")), build.Status(reported), moved("128Mi"))
+		if p := Decide(agreeing); p.Reason != api.OwnerResumed || build.Stored(p) != nil {
+			t.Errorf("the report goes before the pause has ended: %s", p)
+		}
+		agreeing.OwnerRecords = nil
 		if p := Decide(agreeing); build.Stored(p) == nil || build.Stored(p).OwnerProblem != "" {
 			t.Errorf("the record still says that it is paused: %s", p)
 		}

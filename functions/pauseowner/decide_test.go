@@ -311,22 +311,28 @@ func TestOwnerConcerned(t *testing.T) {
 	copied := build.Annotation(api.OwnerPausedAnnotation, "{}")
 	owned := controlledBy(unpausedRabbit(nil, nil))
 	deleting := build.Edit(func(s *appsv1.StatefulSet) { s.DeletionTimestamp = &metav1.Time{Time: build.Now} })
+	reports := build.WithSleep(build.Sleep(api.Succeeded, func(s *api.Sleep) { s.OwnerProblem = "MariaDB main stays paused" }))
 	for name, row := range map[string]struct {
 		set  *appsv1.StatefulSet
 		gone bool
 		want bool
+		tick bool // else an event
 	}{
-		"a set of an operator":               {build.Set("web", owned), false, false},
-		"it is gone, or has lost its label":  {build.Set("web", owned), true, true},
-		"it is deleted":                      {build.Set("web", owned, deleting), true, false},
-		"no operator controls it":            {build.Set("web", copied), true, false},
-		"it has a copy":                      {build.Set("web", owned, copied), false, true},
-		"it has a copy, and has opted out":   {build.Set("web", owned, copied, optedOut), false, false},
-		"it has a copy, and sleeps":          {build.Set("web", owned, copied, build.WithSleep(build.Sleep(api.Asleep))), false, false},
-		"it has a copy, and its sleep ended": {build.Set("web", owned, copied, build.WithSleep(build.Sleep(api.Succeeded))), false, true},
+		"it has a report, and no operator":   {set: build.Set("web", reports), tick: true, want: true},
+		"it has a report, between two ticks": {set: build.Set("web", owned, reports)},
+		"no report at a tick":                {set: build.Set("web", owned), tick: true},
+		"a set of an operator":               {set: build.Set("web", owned)},
+		"it is gone, or has lost its label":  {set: build.Set("web", owned), gone: true, want: true},
+		"it is deleted":                      {set: build.Set("web", owned, deleting), gone: true},
+		"no operator controls it":            {set: build.Set("web", copied), gone: true},
+		"it has a copy":                      {set: build.Set("web", owned, copied), want: true},
+		"it has a copy, and has opted out":   {set: build.Set("web", owned, copied, optedOut)},
+		"it has a copy, and sleeps":          {set: build.Set("web", owned, copied, build.WithSleep(build.Sleep(api.Asleep)))},
+		"it has a copy, and its sleep ended": {set: build.Set("web", owned, copied, build.WithSleep(build.Sleep(api.Succeeded))), want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			change := operation.Change{Set: row.set, Records: operation.Of(row.set), Now: build.Now, Gone: row.gone}
+			change := operation.Change{Set: row.set, Records: operation.Of(row.set), Now: build.Now, Gone: row.gone,
+				Swept: row.tick}
 			if got := len(operation.OwnerConcerned(change)) > 0; got != row.want {
 				t.Errorf("concerned: %v", got)
 			}

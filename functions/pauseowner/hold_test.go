@@ -114,6 +114,8 @@ func TestStuckPauseIsReported(t *testing.T) {
 	released := ownerWithPause(t).recorded(owners.ByPause)
 	undeleted := in(api.Succeeded, released).withDenial("a policy denies it")
 	undeleted.Failures = plan.Failures{rejectedWrite(plan.ControllerRevisions, released.Revision.Name, undeleted.Rejected)}
+	ended := in(api.Succeeded, record, stays)
+	ended.OwnerRecords = nil
 	forbidden := in(api.Succeeded, record).withDenial("")
 	forbidden.Failures = plan.Failures{rejectedWrite(record.Resource, "main",
 		apierrors.NewForbidden(schema.GroupResource{Resource: "mariadbs"}, "main", errors.New("not now")))}
@@ -129,6 +131,7 @@ func TestStuckPauseIsReported(t *testing.T) {
 		"the set still sleeps":                   in(api.Asleep, unread),
 		"the rights are back":                    in(api.Succeeded, record, stays),
 		"it is resumed":                          in(api.Succeeded, released, stays),
+		"its pause is over":                      ended,
 		"the set is gone: a log line":            Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}},
 	})
 	if (Input{Observed: build.World(), OwnerRecords: []OwnerRecord{unread}}).problems() == nil || in(api.Succeeded,

@@ -22,18 +22,25 @@ import (
 // resumeAll ends pauses that nothing needs any more, one at a time. An owner that cannot be resumed does not keep another one paused.
 func resumeAll(in Input, operations operation.Records) plan.Plan {
 	var soon *plan.Plan
-	stuck := map[string][]string{} // by the operation whose record reports it
+	stuck, open := map[string][]string{}, map[string]bool{} // by the operation whose record reports it
 	for _, record := range in.OwnerRecords {
 		p, problem := resume(in, operations, record)
+		report := reportOf(operations, record)
+		if report != nil {
+			open[report.Head().Operation] = true
+		}
 		switch {
 		case p.Kind == plan.KindDo:
 			return p
 		case p.Soon:
 			soon = &p
-		case problem != "":
-			if report := reportOf(operations, record); report != nil {
-				stuck[report.Head().Operation] = append(stuck[report.Head().Operation], problem)
-			}
+		case problem != "" && report != nil:
+			stuck[report.Head().Operation] = append(stuck[report.Head().Operation], problem)
+		}
+	}
+	for _, record := range operations.All() { // not in the plan that ends the pause: its last write may be refused again and again
+		if record.Head().OwnerProblem != "" && !open[record.Head().Operation] {
+			return plan.Do(api.OwnerResumed, operation.Store(in.Set, withOwnerProblem(record, "")).Actions()...)
 		}
 	}
 	for _, id := range slices.Sorted(maps.Keys(stuck)) {
@@ -101,9 +108,6 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 		if text := in.lostSettings(record); text != "" {
 			actions = append(actions, in.warnOfPause(record.Link.Operation, text))
 		}
-	}
-	if report != nil && report.Head().OwnerProblem != "" {
-		actions = append(actions, operation.Store(in.Set, withOwnerProblem(report, "")).Actions()...)
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation), ""

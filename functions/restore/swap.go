@@ -15,7 +15,7 @@ import (
 // objects alone:
 //
 //  1. Both volumes are retained, whatever happens to claims, and the temporary claim is deleted so that the new volume becomes free. A
-//     mover that has made its copy stays and keeps both volumes attached (pin.go). Any other mover is deleted first.
+//     mover that has made its copy stays and keeps both volumes attached (replace.go). Any other mover is deleted first.
 //  2. The new volume is reserved for the claim's name by a claimRef without UID. The same write stores the manifest of the successor
 //     claim on the volume.
 //  3. The old claim gets Drydock's finalizer and is deleted. The scheduler places no pod on a terminating claim (kubernetes

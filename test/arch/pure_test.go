@@ -17,14 +17,13 @@ import (
 )
 
 // effectful are the files of a function that may have effects. All other files only decide.
-var effectful = []string{"function.go", "observe.go", "sweep.go", "sweepscalers.go", "sweepturns.go", "sweepvolumes.go", "send.go",
-	"prober.go", "prometheus.go", "kubelet.go", "doc.go"}
+var effectful = []string{"function.go", "observe.go", "sweep.go", "prober.go", "prometheus.go", "kubelet.go"}
 
 // clocks are the functions of package time that a decision must not use. Its time is part of the observed input.
 var clocks = []string{"Now", "Since", "Until", "After", "AfterFunc", "Sleep", "NewTimer", "NewTicker", "Tick"}
 
 // effectfulGateway are the files of the wake gateway that have effects, because it serves waiting requests.
-var effectfulGateway = []string{"wait.go", "stream.go", "streamer.go", "report.go", "token.go"}
+var effectfulGateway = []string{"wait.go", "stream.go"}
 
 // impurities returns the imports and calls of a Go file that have effects or read the clock. If source is nil, it reads the file.
 func impurities(path string, source any) ([]string, error) {

@@ -109,8 +109,8 @@ func settingsPage(t *testing.T) string {
 // programs are the sections of settings.md.
 var programs = []Settings{
 	{"Every function", "For all functions, on Knative and standalone.", "shared/api/settings.go", "Settings"},
-	{"The wake gateway", "For the wake gateway, on Knative and standalone.", "eventsource/gateway/options.go", "Options"},
-	{"The status page", "For the status page, on Knative and standalone.", "eventsource/statuspage/options.go", "Access"},
+	{"The wake gateway", "For the wake gateway, on Knative and standalone.", "eventsource/gateway/function.go", "Options"},
+	{"The status page", "For the status page, on Knative and standalone.", "eventsource/statuspage/function.go", "Access"},
 	{"A function in its own process", "Only on Knative: for each process `drydock serve`.", "cmd/drydock/serve.go", "environment"},
 	{"The Broker of sift", "Only on Knative: for the function sift, which sends events by itself.", "function.go", "Environment"},
 	{"The standalone program", "Only for `drydock-standalone`.", "cmd/drydock-standalone/options.go", "options"},

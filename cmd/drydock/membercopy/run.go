@@ -4,13 +4,76 @@ package membercopy
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"path/filepath"
 	"slices"
 	"time"
 
 	"drydock.dev/cmd/drydock/mover"
 	"drydock.dev/shared/moverreport"
 )
+
+// Options name the claims and say how to copy them. If Settled, Idle, Lease or Poll is zero, it has its default.
+type Options struct {
+	Claims           []moverreport.Claim
+	Sources, Targets string         // directories that have a directory or a device for each claim
+	Token, Member    string         // see mover.Options
+	Mount            string         // see mover.Options
+	Refill           bool           // see mover.Options
+	MaxStop          time.Duration  // the passes have converged when the forecast of the final pass is at most this
+	Limit            *mover.Limiter // bandwidth limit of the first passes
+	Workers          int
+	Settled          time.Duration // see mover.Options
+	Idle             time.Duration // pause between two passes
+
+	Progress         func(moverreport.Progress) // may be nil
+	ProgressInterval time.Duration
+
+	// Final and Pin use these options.
+	Annotations string        // the file with the pod's annotations
+	Lease       time.Duration // the lease is lost if it is not renewed for this time
+	Poll        time.Duration // pause between two reads of the file
+	Warn        func(string)  // Final calls it if annotations cannot be read; may be nil
+}
+
+// Defaults of the options.
+const (
+	DefaultIdle = 20 * time.Second
+	DefaultPoll = 100 * time.Millisecond
+)
+
+// withDefaults returns the options with defaults for the durations that have one, and for Warn.
+func (o Options) withDefaults() Options {
+	for _, d := range []struct {
+		option *time.Duration
+		value  time.Duration
+	}{
+		{&o.Settled, mover.DefaultSettled}, {&o.Idle, DefaultIdle}, {&o.Poll, DefaultPoll}, {&o.Lease, moverreport.DefaultLease},
+	} {
+		if *d.option <= 0 {
+			*d.option = d.value
+		}
+	}
+	if o.Warn == nil {
+		o.Warn = func(string) {}
+	}
+	return o
+}
+
+// forClaim returns the mover's options for a pass over one claim. Only first passes have a bandwidth limit.
+func (o Options) forClaim(c moverreport.Claim, pass mover.Pass) mover.Options {
+	m := mover.Options{
+		Source: filepath.Join(o.Sources, c.Name), Target: filepath.Join(o.Targets, c.Name),
+		Workers: o.Workers, Pass: pass, Token: o.Token, Member: o.Member, Mount: o.Mount, OwnOnly: true, Refill: o.Refill,
+		Settled: o.Settled, Margin: c.Margin, ProgressInterval: o.ProgressInterval,
+	}
+	if pass == mover.PassFirst {
+		m.Limit = o.Limit
+	}
+	return m
+}
 
 // run is the work of one container.
 type run struct {
@@ -133,6 +196,66 @@ func (c *claim) addResult(result mover.Result, err error) {
 	for _, w := range one.Warnings { // a later pass skips files that an earlier pass has copied
 		if !slices.Contains(c.report.Warnings, w) {
 			c.report.Warnings = append(c.report.Warnings, w)
+		}
+	}
+}
+
+// passTimes is the number of pass durations in a report.
+const passTimes = 10
+
+func seconds(d time.Duration) float64       { return math.Round(d.Seconds()*1000) / 1000 }
+func rounded(d time.Duration) time.Duration { return d.Round(10 * time.Millisecond) }
+
+// resetReports drops the numbers of this container's first passes, because the report describes the final pass.
+func (r *run) resetReports() {
+	r.began = time.Now()
+	for i := range r.claims {
+		r.claims[i].report = moverreport.ClaimReport{Name: r.claims[i].Name}
+	}
+}
+
+func (r *run) report(result string, code int, reason moverreport.Reason, message string) moverreport.MemberReport {
+	report := moverreport.MemberReport{
+		Stage: r.stage, Result: result, Code: code, Reason: reason, Message: message, Signal: r.signal, Passes: r.passes,
+		ForecastSeconds: seconds(r.forecast()), MaxStopSeconds: seconds(r.options.MaxStop), Seconds: seconds(time.Since(r.began)),
+	}
+	for _, s := range r.times[max(0, len(r.times)-passTimes):] {
+		report.PassSeconds = append(report.PassSeconds, math.Round(s*1000)/1000)
+	}
+	for _, c := range r.claims {
+		report.Claims = append(report.Claims, c.report)
+	}
+	return report
+}
+
+func (r *run) notConvergedReport() moverreport.MemberReport {
+	return r.report(moverreport.ResultNotConverged, moverreport.CodeNotConverged, moverreport.ReasonNotConverged, fmt.Sprintf(
+		"the final pass would take about %s, longer than the longest stop of %s, and further passes do not shorten it. "+
+			"Allow a longer stop with drydock.dev/max-stop, or try again when the member writes less", rounded(r.forecast()), r.options.MaxStop))
+}
+
+// failedReport returns the report for an error of the mover or the end of the context.
+func (r *run) failedReport(err error) moverreport.MemberReport {
+	one := mover.NewReport(mover.Result{}, err, 0)
+	message := one.Message
+	if c := (*claimError)(nil); errors.As(err, &c) {
+		message = "claim " + c.claim + ": " + message
+	}
+	return r.report(moverreport.ResultFailed, one.Code, one.Reason, message)
+}
+
+// Pin waits until the context ends or the lease is lost, and returns the exit code. It touches no volume. The
+// node keeps the volumes of a pod attached while a container of the pod runs.
+func Pin(ctx context.Context, o Options) int {
+	o = o.withDefaults()
+	l := lease{last: time.Now(), length: o.Lease}
+	for {
+		in, _ := readInstructions(o.Annotations) // an unreadable lease counts as not renewed
+		if l.isLost(time.Now(), in.Lease) {
+			return moverreport.CodeLeaseLost
+		}
+		if err := sleep(ctx, o.Poll); err != nil {
+			return mover.NewReport(mover.Result{}, err, 0).Code
 		}
 	}
 }

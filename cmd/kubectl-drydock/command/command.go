@@ -29,13 +29,17 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"drydock.dev/shared/text"
 )
 
 // New returns the command kubectl drydock with its subcommands.
@@ -78,4 +82,70 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	add("operate", newDoctor(tool), newEmit(tool), newRedeliver(tool), newRBAC(tool), newRelease(tool), newInstall(tool), newUninstall(tool))
 	shortenHelp(root)
 	return root
+}
+
+// The flags of all commands fill a screen, so that, as with kubectl, only the command options shows them.
+const (
+	globalFlags = "Global Flags:\n{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}"
+	localFlags  = "{{if .HasAvailableLocalFlags}}\n\nFlags:"
+	toOptions   = `Use "kubectl drydock options" for the flags of all commands, for example --context and --namespace.`
+)
+
+// shortenHelp removes the flags of all commands from the help of each.
+func shortenHelp(root *cobra.Command) {
+	root.SetUsageTemplate(strings.NewReplacer(
+		globalFlags, toOptions,
+		localFlags, "{{if and .HasAvailableLocalFlags .HasParent}}\n\nFlags:",
+		"for more information about a command.{{end}}", "for more information about a command.\n"+toOptions+"{{end}}",
+	).Replace(root.UsageTemplate()))
+	root.AddCommand(newOptions())
+}
+
+func newOptions() *cobra.Command {
+	return &cobra.Command{
+		Use:   "options",
+		Short: "Show the flags of all commands",
+		Args:  cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(c.OutOrStdout(), "All commands have these flags:\n\n"+c.InheritedFlags().FlagUsages())
+			return err
+		},
+	}
+}
+
+// Exit codes of kubectl drydock.
+const (
+	// ExitFailed: the command failed, or an operation that it waited for did not succeed.
+	ExitFailed = 1
+	// ExitTimeout: the time of --timeout is over, and the operation still runs.
+	ExitTimeout = 3
+)
+
+// errTimeout marks errors of waits that took longer than --timeout.
+var errTimeout = errors.New("the time of --timeout is over")
+
+// ExitCode returns the exit code of the process for the error of a command.
+func ExitCode(err error) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errTimeout):
+		return ExitTimeout
+	}
+	return ExitFailed
+}
+
+// ErrorText returns the error for a terminal. An error may quote other users, for example in an answer of the API server. So it has no
+// control characters, and only its first line begins at the margin. If a right is missing, doctor lists all missing rights.
+func ErrorText(err error) string {
+	var lines []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		lines = append(lines, text.Printable(line))
+	}
+	if apierrors.IsForbidden(err) {
+		var connected connectedError
+		errors.As(err, &connected)
+		lines = append(lines, connected.connection.in("Show the rights that you lack with: kubectl drydock doctor, and -n for another namespace"))
+	}
+	return "error: " + strings.Join(lines, "\n  ") + "\n"
 }

@@ -2,17 +2,26 @@ package command
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/owners"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 )
@@ -97,4 +106,103 @@ func refOf(set *appsv1.StatefulSet) events.Ref {
 
 func statusOf(set *appsv1.StatefulSet) (*api.Resize, error) {
 	return api.LoadResize(set)
+}
+
+// raw reads paths of the API server without typed objects. It serves kinds that package kube does not know, and objects with every field.
+type raw struct {
+	rest *rest.RESTClient
+	host string
+}
+
+func newRaw(config *rest.Config) (*raw, error) {
+	config = rest.CopyConfig(config)
+	config.QPS = -1 // as in package kube
+	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
+	client, err := rest.UnversionedRESTClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("making a client: %w", err)
+	}
+	return &raw{rest: client, host: config.Host}, nil
+}
+
+// get returns the object at the path, or false if there is none.
+func (r *raw) get(ctx context.Context, path string) ([]byte, bool, error) {
+	body, err := r.rest.Get().AbsPath(path).SetHeader("Accept", "application/json").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	return body, err == nil, err
+}
+
+// post sends the object and decodes the response into answer.
+func (r *raw) post(ctx context.Context, path string, object, answer any) error {
+	body, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("writing to %s: %w", path, err)
+	}
+	body, err = r.rest.Post().AbsPath(path).SetHeader("Accept", "application/json").SetHeader("Content-Type",
+		"application/json").Body(body).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, answer)
+}
+
+// url returns the URL of the path. client returns a client with credentials for this API server.
+func (r *raw) url(path string) string { return r.rest.Get().AbsPath(path).URL().String() }
+
+func (r *raw) client() *http.Client { return r.rest.Client }
+
+// registry returns the rows of owners. If the rows of the installation cannot be read, it returns those that Drydock comes with.
+func (s *session) registry(ctx context.Context) owners.Registry {
+	var settings api.Settings
+	if _, err := s.readSettings(ctx, defaultSettings, &settings); err != nil {
+		return owners.BuiltIn()
+	}
+	registry, err := owners.LoadRegistry(settings.Owners)
+	if err != nil {
+		return owners.BuiltIn()
+	}
+	return registry
+}
+
+// optInAdvice says how the set stays opted in, if its operator removes the label from it and the set's controller lacks the label. It is
+// empty if the user may not read the controller.
+func (s *session) optInAdvice(ctx context.Context, registry owners.Registry, set *appsv1.StatefulSet) string {
+	if registry.OptInAdvice(set, nil) == "" {
+		return ""
+	}
+	resource := s.controllerOf(ctx, registry, set)
+	if resource == nil {
+		return ""
+	}
+	return registry.OptInAdvice(set, resource)
+}
+
+// controllerOf reads the custom resource that controls the set. It returns nil if there is none, or if it cannot be read.
+func (s *session) controllerOf(ctx context.Context, registry owners.Registry, set *appsv1.StatefulSet) *unstructured.Unstructured {
+	controller := metav1.GetControllerOf(set)
+	if controller == nil {
+		return nil
+	}
+	gv, _ := schema.ParseGroupVersion(controller.APIVersion) // an unreadable version is in no row
+	row, known := registry.Find(gv.Group, controller.Kind)
+	if !known {
+		return nil
+	}
+	kind, err := row.Resource(*controller)
+	if err != nil {
+		return nil
+	}
+	object, _, err := s.client.GetCustom(ctx, kind, set.Namespace, controller.Name)
+	if err != nil || object == nil || object.GetUID() != controller.UID {
+		return nil
+	}
+	return object
+}
+
+// notOptedIn returns the error for a set without the label, with the command that opts it in where that lasts.
+func (s *session) notOptedIn(ctx context.Context, set *appsv1.StatefulSet) error {
+	return fmt.Errorf("StatefulSet %s/%s has not opted in, so Drydock does not touch it. Opt in with: %s", s.namespace, s.name,
+		s.registry(ctx).OptInCommand(set))
 }

@@ -1,6 +1,8 @@
 package doctor
 
-import "time"
+import (
+	"time"
+)
 
 // Facts are the facts about the cluster, as the command read them.
 type Facts struct {
@@ -152,3 +154,102 @@ type Owner struct {
 	// Forbids is true if the namespace does not allow a pause, and ForbidsUpdates if it does not allow what Updates asks for.
 	Forbids, ForbidsUpdates bool
 }
+
+// Right is a right to objects of the API server.
+type Right struct {
+	Verb, Group, Resource, Subresource string
+	// Namespace is empty for a right in every namespace, and for objects without a namespace.
+	Namespace string
+	// Commands are the subcommands that need the right, for messages.
+	Commands string
+}
+
+// String returns the right as in a message: "get pods/log in namespace drydock".
+func (r Right) String() string {
+	resource := r.Resource
+	if r.Group != "" {
+		resource += "." + r.Group
+	}
+	if r.Subresource != "" {
+		resource += "/" + r.Subresource
+	}
+	if r.Namespace == "" {
+		return r.Verb + " " + resource
+	}
+	return r.Verb + " " + resource + " in namespace " + r.Namespace
+}
+
+// Answer is a fact, or the reason why it is unknown.
+type Answer[T any] struct {
+	Value T
+	// Denied is the right that the user lacks. It is nil if the user may read the fact.
+	Denied *Right
+	// Failed is the error of the read, or empty.
+	Failed string
+}
+
+// Known reports whether the fact was read.
+func (a Answer[T]) Known() bool { return a.Denied == nil && a.Failed == "" }
+
+// Convert returns the answer with a converted value.
+func Convert[A, B any](a Answer[A], convert func(A) B) Answer[B] {
+	b := Answer[B]{Denied: a.Denied, Failed: a.Failed}
+	if a.Known() {
+		b.Value = convert(a.Value)
+	}
+	return b
+}
+
+// unknown returns the finding for a fact that was not read.
+func (a Answer[T]) unknown(subject string) Finding {
+	f := Finding{Subject: subject, Level: Unknown}
+	switch {
+	case a.Denied != nil:
+		f.State, f.Remedy = "you may not "+a.Denied.String(), "ask an administrator for this right"
+	default:
+		f.State, f.Remedy = "it cannot be read: "+a.Failed, "run the command again"
+	}
+	return f
+}
+
+// Functions are the functions that make deploy deploys.
+var Functions = []string{"dead-letter", "sift", "detect-resize", "pause-owner", "backup", "restore", "idle-timeout", "cleanup-pod",
+	"scale", "grow-volumes", "wake-gateway", "status-page"}
+
+// Triggers are the Triggers of deploy/*/triggers.yaml.
+var Triggers = []string{"backup", "cleanup-pod", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner", "restore",
+	"scale", "sift"}
+
+// ServiceAccounts are those of config/accounts.
+var ServiceAccounts = []string{"backup", "cleanup-pod", "dead-letter", "detect-resize", "grow-volumes", "idle-timeout", "pause-owner",
+	"restore", "scale", "sift", "source", "status-page", "volume-stats", "wake-gateway"}
+
+// ClusterRoles are those of config/rbac and config/policy.
+var ClusterRoles = []string{"drydock-backup", "drydock-backup-volumes", "drydock-cleanup-pod", "drydock-dead-letter",
+	"drydock-detect-resize", "drydock-detect-resize-volumes", "drydock-grow-volumes", "drydock-grow-volumes-nodes",
+	"drydock-idle-timeout", "drydock-idle-timeout-tcp", "drydock-owners", "drydock-pause-owner", "drydock-progress", "drydock-restore",
+	"drydock-restore-volumes", "drydock-scale", "drydock-scalers-edit", "drydock-scalers-view", "drydock-sift",
+	"drydock-sift-volumes", "drydock-source", "drydock-status-page", "drydock-status-page-volumes", "drydock-volume-stats",
+	"drydock-wake-gateway", "drydock-writer"}
+
+// ClusterBindings are the ClusterRoleBindings of config/accounts. Every installation has them.
+var ClusterBindings = []string{"drydock-backup-volumes", "drydock-detect-resize-volumes", "drydock-grow-volumes-nodes",
+	"drydock-restore-volumes", "drydock-senders", "drydock-sift-volumes", "drydock-status-page-volumes", "drydock-volume-stats"}
+
+// FunctionBindings are the bindings of config/bindings. An installation for one namespace has RoleBindings of the same names there.
+var FunctionBindings = []string{"drydock-backup", "drydock-cleanup-pod", "drydock-dead-letter", "drydock-detect-resize",
+	"drydock-grow-volumes", "drydock-idle-timeout", "drydock-owners", "drydock-pause-owner", "drydock-progress", "drydock-restore",
+	"drydock-scale", "drydock-sift", "drydock-source", "drydock-status-page", "drydock-wake-gateway"}
+
+// ValidatingPolicies are the ValidatingAdmissionPolicies of config/policy that protect records and volumes.
+var ValidatingPolicies = []string{"drydock-dry-run-pods", "drydock-fence-autoscalers", "drydock-fence-claims",
+	"drydock-fence-evictions", "drydock-fence-jobs", "drydock-fence-namespaces", "drydock-fence-pods", "drydock-fence-replacements",
+	"drydock-fence-revisions", "drydock-fence-scalers", "drydock-fence-sets", "drydock-fence-volumes", "drydock-links",
+	"drydock-records", "drydock-scalers"}
+
+// OptionalPolicies also reject requests. Without them, Drydock loses no data.
+var OptionalPolicies = []string{"drydock-held-scales", "drydock-held-sets", "drydock-scaled-scales", "drydock-scaled-sets",
+	"drydock-sleeping-sets"}
+
+// WarningPolicies are those of config/policy that reject nothing.
+var WarningPolicies = []string{"drydock-misplaced"}

@@ -9,6 +9,56 @@ import (
 	"drydock.dev/docs"
 )
 
+// Explanation is the documentation of a reason or of an alert.
+type Explanation struct {
+	Reason  string `json:"reason"`
+	Meaning string `json:"meaning"`
+	// Cases are the situations with this reason, and their remedies. There may be none.
+	Cases []Case `json:"cases,omitempty"`
+	// Notes are further facts. Those of an alert are what to do, step by step.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// Case is one situation.
+type Case struct {
+	Situation string `json:"situation"`
+	Cause     string `json:"cause"`
+	Remedy    string `json:"remedy"`
+}
+
+// items returns the items of the page's lists, each on one line and without its marker.
+func items(page string) []string {
+	var all []string
+	open := false
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		rest, begins := strings.CutPrefix(line, "- ")
+		switch {
+		case begins:
+			all, open = append(all, rest), true
+		case open && strings.HasPrefix(line, "  "):
+			all[len(all)-1] += " " + strings.TrimSpace(line)
+		default:
+			open = false
+		}
+	}
+	return all
+}
+
+var link = regexp.MustCompile(`\[([^\]]+)\]\(([^)]*)\)`)
+
+// plain returns the text without the marks of Markdown. A link becomes its text, with the page in parentheses.
+func plain(text string) string {
+	text = link.ReplaceAllStringFunc(text, func(found string) string {
+		parts := link.FindStringSubmatch(found)
+		if strings.HasPrefix(parts[2], "#") {
+			return parts[1]
+		}
+		return parts[1] + " (docs/" + parts[2] + ")"
+	})
+	return strings.TrimSpace(strings.NewReplacer("`", "", "**", "").Replace(text))
+}
+
 // Names returns all reasons and alerts.
 func Names() []string { return append(Reasons(), Alerts()...) }
 
@@ -119,4 +169,67 @@ func notesOf(reason string) []string {
 		}
 	}
 	return notes
+}
+
+// Alerts returns the names of all alerts, in the order of the page about alerts.
+func Alerts() []string {
+	var names []string
+	for _, section := range alertSections() {
+		names = append(names, section.name)
+	}
+	return names
+}
+
+// alert returns the explanation of the alert, in any case of letters. It reports false for an unknown alert.
+func alert(name string) (Explanation, bool) {
+	for _, section := range alertSections() {
+		if !strings.EqualFold(section.name, name) {
+			continue
+		}
+		blocks := blocksOf(section.text)
+		return Explanation{Reason: section.name, Meaning: blocks[0], Notes: blocks[1:]}, true
+	}
+	return Explanation{}, false
+}
+
+type alertSection struct{ name, text string }
+
+// alertSections returns the sections of the page about alerts that explain an alert.
+func alertSections() []alertSection {
+	var all []alertSection
+	for i, part := range strings.Split(docs.Alerts, "\n### ") {
+		name, text, _ := strings.Cut(part, "\n")
+		if i == 0 {
+			continue // what precedes the first alert
+		}
+		text, _, _ = strings.Cut(text, "\n## ")
+		all = append(all, alertSection{name: name, text: text})
+	}
+	return all
+}
+
+var step = regexp.MustCompile(`^([0-9]+\.|-) `)
+
+// blocksOf returns the paragraphs and list items of the text, each on one line and without the marks of Markdown. It returns at least one.
+func blocksOf(text string) []string {
+	blocks := []string{""}
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		last := &blocks[len(blocks)-1]
+		switch {
+		case *last != "" && (line == "" || step.MatchString(line)):
+			blocks = append(blocks, line)
+		case *last == "":
+			*last = line
+		default:
+			*last += " " + line
+		}
+	}
+	if len(blocks) > 1 && blocks[len(blocks)-1] == "" {
+		blocks = blocks[:len(blocks)-1]
+	}
+	for i := range blocks {
+		blocks[i] = plain(blocks[i])
+	}
+	return blocks
 }

@@ -1,12 +1,18 @@
+// Package report lays out an archive for a bug report. It contains only what package redact keeps. The package is pure.
 package report
 
 import (
+	"archive/tar"
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
+	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"sigs.k8s.io/yaml"
 
@@ -149,4 +155,108 @@ func Lines(lines []logs.Line) []logs.Line {
 		}
 	}
 	return kept
+}
+
+// Input has the facts of a report as they were read, with everything that must not be sent.
+type Input struct {
+	Now       time.Time
+	Namespace string
+	Set       string
+	// Annotations are those of the set.
+	Annotations map[string]string
+	Groups      []Group
+	// Status is the output of kubectl drydock status -o json, decoded. It is nil if it was not read.
+	Status map[string]any
+	// Doctor is the output of kubectl drydock doctor -o json, decoded. It is nil if it was not read.
+	Doctor map[string]any
+	// Server is the version of the API server. It is empty if it was not read.
+	Server string
+	// Settings is the content of the ConfigMap drydock-settings. It is nil if it was not read.
+	Settings map[string]string
+	Logs     *logs.Document
+	// Missing are sentences about facts that were not read. They quote no errors.
+	Missing []string
+}
+
+// Group has the objects of one kind, as JSON decodes them.
+type Group struct {
+	File    string // the name of the file
+	Kind    string
+	About   string // what the file contains
+	Objects []map[string]any
+}
+
+// File is a file of the archive.
+type File struct {
+	Name    string
+	About   string
+	Content []byte
+}
+
+// ReadmeFile is the name of the first file.
+const ReadmeFile = "README.txt"
+
+// WriteArchive writes the files as a compressed tar archive. They are in one folder, so that unpacking the archive overwrites nothing.
+func WriteArchive(out io.Writer, folder string, at time.Time, files []File) error {
+	compressed := gzip.NewWriter(out)
+	archive := tar.NewWriter(compressed)
+	for _, f := range files {
+		header := &tar.Header{Typeflag: tar.TypeReg, Name: path.Join(folder, f.Name), Size: int64(len(f.Content)), Mode: 0o600,
+			ModTime: at.UTC().Truncate(time.Second)}
+		if err := archive.WriteHeader(header); err != nil {
+			return fmt.Errorf("writing %s: %w", f.Name, err)
+		}
+		if _, err := archive.Write(f.Content); err != nil {
+			return fmt.Errorf("writing %s: %w", f.Name, err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		return fmt.Errorf("ending the archive: %w", err)
+	}
+	if err := compressed.Close(); err != nil {
+		return fmt.Errorf("ending the archive: %w", err)
+	}
+	return nil
+}
+
+// removedText lists the parts that a report leaves out.
+const removedText = `What was removed
+  Values that are not known to be harmless are replaced by ` + redact.Removed + `, and their keys stay:
+  - the values of environment variables, commands, arguments and probes of containers
+  - the values of all labels and annotations, except those of Drydock and Kubernetes
+  - the names of image pull secrets, the sources of volumes except claims, and the attributes of CSI volumes
+  - the annotations drydock.dev/activity-probe and drydock.dev/member-check, and the URLs of hooks
+  - in messages, records and logs: these commands, arguments, probes and URLs, if they are quoted in full and have four characters or more
+  - the output of hooks and cleanup pods, also in messages that quote it
+  - the texts of errors of this command, and in messages: the values of labels that a request names, and values that the API server rejected
+  - settings that are not Drydock's
+  - credentials in texts: users and queries of URLs, bearer tokens, values with names such as password, long random words
+  managedFields and kubectl's last-applied-configuration are left out. Secrets were not read, and of ConfigMaps only drydock-settings.
+
+The rest
+  Names of objects, namespaces, nodes, images and mount paths. The text of requests. The messages of Drydock and Kubernetes, which can
+  contain names of files on the volumes. A credential that stands alone in such a text cannot be recognized.
+  Read all files before you send the archive.
+`
+
+// readme returns the file that lists the others.
+func readme(in Input, files []File) File {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Report of kubectl drydock about StatefulSet %s/%s, %s\n\nContents\n", in.Namespace, in.Set,
+		in.Now.UTC().Format(time.RFC3339))
+	for _, f := range files {
+		fmt.Fprintf(&b, "  %-14s %s\n", f.Name, f.About)
+	}
+	fmt.Fprintf(&b, "\n%s", removedText)
+	missing := in.Missing
+	if in.Logs != nil {
+		missing = append(missing[:len(missing):len(missing)], in.Logs.Notes...)
+	}
+	if len(missing) > 0 {
+		b.WriteString("\nMissing\n")
+	}
+	for _, sentence := range missing {
+		fmt.Fprintf(&b, "  - %s\n", redact.Message(text.Printable(sentence)))
+	}
+	return File{ReadmeFile, "the contents, and what was removed", []byte(b.String())}
 }

@@ -1,0 +1,8 @@
+# A user retries a refused cleanup on the custom resource, whose operator writes the annotation again and again. Each retry counts once.
+world sets=1 owner=2 cleanup cleanondelete
+paused web 3
+rush 11
+owner web 4
+replace web
+rush 9 7
+retry web 3
