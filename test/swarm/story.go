@@ -319,12 +319,18 @@ func kindOfProblem(problem string) string {
 	return strings.TrimSpace(setNames.ReplaceAllString(digits.ReplaceAllString(particular.ReplaceAllString(problem, ""), "N"), "S"))
 }
 
+// longestShrink limits the real time of shrink: a run that ends with writes without end takes minutes.
+const longestShrink = 10 * time.Minute
+
 // shrink removes acts and parts of the shape while the problem stays, in at most the given number of runs.
 func shrink(t *testing.T, policies *apiserver.Policies, s Story, problem string, budget int) Story {
 	t.Helper()
+	end := time.Now().Add(longestShrink)
 	fails := func(s Story) bool {
-		budget--
-		return budget >= 0 && kindOfProblem(play(t, policies, s).problem) == kindOfProblem(problem)
+		if budget--; time.Now().After(end) {
+			budget = 0
+		}
+		return budget > 0 && kindOfProblem(play(t, policies, s).problem) == kindOfProblem(problem)
 	}
 	for n := max(len(s.Acts)/2, 1); n > 0 && budget > 0; {
 		removed := false
