@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 	"testing/synctest"
 
 	"drydock.dev/test/swarm/apiserver"
