@@ -11,8 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"testing/synctest"
+	"time"
 
 	"drydock.dev/test/swarm/apiserver"
 )
