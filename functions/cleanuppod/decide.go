@@ -248,7 +248,8 @@ func (in Input) refuse(record *api.Cleanup, problem *cleanup.Problem) plan.Plan 
 		return plan.Noop(api.AlreadyRefused)
 	}
 	next := in.newRecord(record, api.Refused, problem.Reason, problem.Message)
-	next.Attempt++                                                                               // a retry names the refusal that it judges again: the same id would let it count for ever
+	// A retry names the refusal that it repeats, so with the same id it would count for ever.
+	next.Attempt++
 	next.Operation = api.OperationID(in.Set.UID, string(api.Refused)+next.Request, next.Attempt) // differs from every real cleanup
 	next.Finished = operation.Moment(in.Now)
 	return plan.Do(problem.Reason, append(in.store(next).Actions(), operation.NoteOf(in.Set, next, true))...).

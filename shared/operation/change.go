@@ -42,8 +42,8 @@ func JustGivenBack(set *appsv1.StatefulSet, record Record) bool {
 }
 
 // OwnerConcerned returns pause-owner if the owner's operator may have changed the metadata of a set: it removed the label that the event
-// source watches, or copied the record of its pause to the set. During an operation, the operator would copy the record again. A record that
-// says why an owner stays paused concerns it, too, at each tick: it removes the text when the pause is over.
+// source watches, or copied the record of its pause to the set. During an operation, the operator would copy the record again.
+// A record that says why an owner stays paused concerns it, too, at each tick: it removes the text when the pause is over.
 func OwnerConcerned(c Change) []api.Function {
 	reports := func(r Record) bool { return r.Head().OwnerProblem != "" }
 	if c.Swept && slices.ContainsFunc(c.Records.All(), reports) {

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"drydock.dev/test/cluster/config"
@@ -127,6 +128,153 @@ func (p places) clearRemains(ctx context.Context, c config.Cluster) error {
 	}
 	if err := os.RemoveAll(filepath.Dir(c.Log(""))); err != nil {
 		return fmt.Errorf("removing the logs of an earlier cluster: %w", err)
+	}
+	return nil
+}
+
+// downSizes takes down the cluster of one size, or all clusters.
+func (p places) downSizes(ctx context.Context, size string) error {
+	sizes := config.Sizes
+	if size != "" {
+		one, err := config.ParseSize(size)
+		if err != nil {
+			return err
+		}
+		sizes = []config.Size{one}
+	}
+	if _, err := os.Stat(p.state); errors.Is(err, fs.ErrNotExist) {
+		return nil // no cluster was started
+	}
+	for _, size := range sizes {
+		if err := p.down(ctx, p.cluster(size)); err != nil {
+			return fmt.Errorf("taking down the cluster of size %s: %w", size, err)
+		}
+	}
+	return nil
+}
+
+func (p places) down(ctx context.Context, c config.Cluster) error {
+	lock, err := p.lock(c)
+	if err != nil {
+		return err
+	}
+	defer lock.Release()
+	if err := takeDown(ctx, c); err != nil {
+		return err
+	}
+	if other, err := otherOwner(c); c.Size == config.Node && err == nil && other == "" {
+		if err := releaseMachine(); err != nil {
+			return err
+		}
+	}
+	say("the cluster of size " + string(c.Size) + " is down; its logs remain in " + c.Log("*"))
+	return nil
+}
+
+// takeDown removes a cluster and all its data, in any state. It removes the data last, so that a killed run can be repeated.
+func takeDown(ctx context.Context, c config.Cluster) error {
+	if _, err := os.Stat(c.Dir()); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err := host.KillAll(ctx, c.Dir()); err != nil {
+		return err
+	}
+	if c.Size == config.Node {
+		if err := removeNode(ctx, c); err != nil {
+			return err
+		}
+		if err := os.RemoveAll(c.Kubeconfig()); err != nil {
+			return fmt.Errorf("removing the kubeconfig: %w", err)
+		}
+	}
+	if err := os.RemoveAll(c.Dir()); err != nil {
+		return fmt.Errorf("removing the cluster's data: %w", err)
+	}
+	return nil
+}
+
+// removeNode reverts a node's changes to the machine. Containers go first because they hold mounts; mounts hold loop devices. Resources
+// with a fixed name stay if they now belong to the node of another checkout.
+func removeNode(ctx context.Context, c config.Cluster) error {
+	other, err := otherOwner(c)
+	if err != nil {
+		return err
+	}
+	if other != "" {
+		return inOrder(ownRemovals(ctx, c))
+	}
+	removals := []func() error{func() error { return host.RemoveCgroup(ctx, config.CgroupRoot) }}
+	removals = append(removals, ownRemovals(ctx, c)...)
+	return inOrder(append(removals,
+		func() error { return host.RemoveNetworkResults(config.NetworkName) },
+		func() error { return host.RemoveServiceRules(ctx) },
+		func() error { return host.RemoveLink(ctx, config.NodeLink) },
+	))
+}
+
+// ownRemovals returns the removals of resources that are identified by the cluster's folder.
+func ownRemovals(ctx context.Context, c config.Cluster) []func() error {
+	return []func() error{
+		func() error { return host.RemoveSockets(c.Path("containerd", "state")) },
+		func() error { return host.UnmountAll(ctx, c.Dir()) },
+		func() error { return host.DetachLoops(ctx, c.Dir()) },
+	}
+}
+
+// inOrder stops at the first error, because each step depends on the previous ones.
+func inOrder(steps []func() error) error {
+	for _, step := range steps {
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ownerFile holds the folder of this machine's only node. All nodes use the same addresses, rules and cgroups. Like them the file
+// disappears with a reboot.
+const ownerFile = "/run/drydock-cluster-node"
+
+// claimMachine returns an error if the node of another checkout is running.
+func claimMachine(c config.Cluster) error {
+	other, err := otherOwner(c)
+	if err != nil {
+		return err
+	}
+	if other != "" {
+		processes, err := host.Processes(other)
+		if err != nil {
+			return err
+		}
+		if len(processes) > 0 {
+			return fmt.Errorf("this machine already runs a node of another checkout in %s. Use it, or take it down there first", other)
+		}
+	}
+	if err := os.WriteFile(ownerFile, []byte(c.Dir()+"\n"), 0o644); err != nil {
+		return fmt.Errorf("claiming this machine for the node: %w", err)
+	}
+	return nil
+}
+
+// otherOwner returns the folder of another checkout's node, or an empty text.
+func otherOwner(c config.Cluster) (string, error) {
+	text, err := os.ReadFile(ownerFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading the owner of this machine's node: %w", err)
+	}
+	if owner := strings.TrimSpace(string(text)); owner != c.Dir() {
+		return owner, nil
+	}
+	return "", nil
+}
+
+// releaseMachine allows another checkout to start a node.
+func releaseMachine() error {
+	if err := os.Remove(ownerFile); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("releasing this machine: %w", err)
 	}
 	return nil
 }

@@ -136,3 +136,9 @@ func makePod(image string) corev1.PodSpec {
 		}},
 	}
 }
+
+const (
+	// demoLabel marks a namespace that the demo may delete.
+	demoLabel = "app.kubernetes.io/part-of"
+	demoValue = "drydock-demo"
+)

@@ -5,11 +5,16 @@ import (
 	"fmt"
 	"strings"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	metaapply "k8s.io/client-go/applyconfigurations/meta/v1"
+	policyapply "k8s.io/client-go/applyconfigurations/policy/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/statefulset"
@@ -161,4 +166,135 @@ func (w *World) PodRuns(name string) bool {
 	}
 	w.must(err)
 	return pod.DeletionTimestamp == nil && statefulset.Started(pod)
+}
+
+// CreateBudget creates or changes a PodDisruptionBudget with the set's maximum of unavailable pods, and waits until it is
+// in force.
+func (w *World) CreateBudget(set string, most int) {
+	w.T.Helper()
+	ctx, budgets := context.Background(), w.Kube.PolicyV1().PodDisruptionBudgets(w.Namespace)
+	spec := policyapply.PodDisruptionBudgetSpec().
+		WithMaxUnavailable(intstr.FromInt(most)).
+		WithSelector(metaapply.LabelSelector().WithMatchLabels(map[string]string{"app": set}))
+	// An update could conflict with the disruption controller, which writes the status at any moment.
+	made, err := budgets.Apply(ctx, policyapply.PodDisruptionBudget(set, w.Namespace).WithSpec(spec),
+		metav1.ApplyOptions{FieldManager: "user", Force: true})
+	w.must(err)
+	w.Eventually("the budget is in force", func() string {
+		now, err := budgets.Get(ctx, set, metav1.GetOptions{})
+		w.must(err)
+		if now.Status.ObservedGeneration < made.Generation {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// Available reports whether the pod is ready and not terminating.
+func Available(pod *corev1.Pod) bool {
+	return pod != nil && pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning && statefulset.PodReady(pod)
+}
+
+// UnavailablePods returns the names of the missing, unready and terminating pods among the set's first replicas.
+func (w *World) UnavailablePods(set string, replicas int) []string {
+	w.T.Helper()
+	var away []string
+	for ordinal := range replicas {
+		name := fmt.Sprintf("%s-%d", set, ordinal)
+		pod, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), name, metav1.GetOptions{})
+		if err != nil && !apierrors.IsNotFound(err) {
+			w.T.Fatalf("reading pod %s: %v", name, err)
+		}
+		if err != nil || !Available(pod) {
+			away = append(away, name)
+		}
+	}
+	return away
+}
+
+// Attributes and OtherAttributes are the VolumeAttributesClasses of a World.
+const (
+	Attributes      = "world-gold"
+	OtherAttributes = "world-silver"
+)
+
+// Class, OtherClass and GrowingClass are the StorageClasses of a World. GrowingClass allows volume expansion.
+const (
+	Class        = "world"
+	OtherClass   = "world-2"
+	GrowingClass = "world-growing"
+)
+
+func (w *World) createClasses() {
+	w.T.Helper()
+	for _, name := range []string{Class, OtherClass, GrowingClass} {
+		mode := storagev1.VolumeBindingWaitForFirstConsumer
+		_, err := w.Kube.StorageV1().StorageClasses().Create(context.Background(),
+			&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name},
+				Provisioner: provisioner, VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(
+					name == GrowingClass)}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			w.T.Fatalf("creating class %s: %v", name, err)
+		}
+	}
+	for _, name := range []string{Attributes, OtherAttributes} {
+		_, err := w.Kube.StorageV1().VolumeAttributesClasses().Create(context.Background(), &storagev1.VolumeAttributesClass{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, DriverName: provisioner, Parameters: map[string]string{
+				"name": name}}, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			w.T.Fatalf("creating VolumeAttributesClass %s: %v", name, err)
+		}
+	}
+}
+
+// DenyScalingToZero makes the API server deny to scale the set to zero, and waits until it does.
+func (w *World) DenyScalingToZero(set string) {
+	w.T.Helper()
+	ctx := context.Background()
+	w.deny(admissionv1.Update, "apps", "statefulsets", fmt.Sprintf("object.metadata.name != %q || object.spec.replicas > 0", set))
+	w.Eventually("the policy is in force", func() string {
+		now := w.Set(set)
+		zero := int32(0)
+		now.Spec.Replicas = &zero
+		if _, err := w.Kube.AppsV1().StatefulSets(w.Namespace).Update(ctx, now,
+			metav1.UpdateOptions{DryRun: []string{metav1.DryRunAll}}); err == nil {
+			return "it is not"
+		}
+		return ""
+	})
+}
+
+// DenyCreation makes the API server deny new objects unless the expression is true for them. This comes into force
+// after a moment.
+func (w *World) DenyCreation(group, resource, expression string) {
+	w.T.Helper()
+	w.deny(admissionv1.Create, group, resource, expression)
+}
+
+func (w *World) deny(operation admissionv1.OperationType, group, resource, expression string) {
+	w.T.Helper()
+	ctx, name, fail := context.Background(), w.Namespace+"-deny", admissionv1.Fail
+	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicySpec{
+			FailurePolicy: &fail,
+			MatchConstraints: &admissionv1.MatchResources{
+				ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
+					Operations: []admissionv1.OperationType{operation},
+					Rule: admissionv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"},
+						Resources: []string{resource}}}}}},
+			Validations: []admissionv1.Validation{{Expression: expression, Message: "denied by a test"}},
+		}}
+	admission := w.Kube.AdmissionregistrationV1()
+	_, err := admission.ValidatingAdmissionPolicies().Create(ctx, policy, metav1.CreateOptions{})
+	w.must(err)
+	w.T.Cleanup(func() { _ = admission.ValidatingAdmissionPolicies().Delete(ctx, name, metav1.DeleteOptions{}) })
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec: admissionv1.ValidatingAdmissionPolicyBindingSpec{
+			PolicyName: name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny},
+			MatchResources: &admissionv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": w.Namespace}}},
+		}}
+	_, err = admission.ValidatingAdmissionPolicyBindings().Create(ctx, binding, metav1.CreateOptions{})
+	w.must(err)
+	w.T.Cleanup(func() { _ = admission.ValidatingAdmissionPolicyBindings().Delete(ctx, name, metav1.DeleteOptions{}) })
 }

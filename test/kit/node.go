@@ -5,9 +5,16 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"drydock.dev/shared/moverreport"
 )
 
 func (n *Node) stop() {
@@ -108,4 +115,106 @@ func mounts(pod *corev1.Pod, claim string) bool {
 		}
 	}
 	return false
+}
+
+func startNode(t testing.TB, w *World) *Node {
+	ctx, cancel := context.WithCancel(context.Background())
+	n := &Node{t: t, w: w, cancel: cancel, done: make(chan struct{}),
+		versions: map[string]int{}, newest: map[string]int{}, started: map[types.UID]bool{}, ended: map[types.UID]bool{},
+		writers: map[types.UID]writer{}, wanted: map[string]string{}, cleaners: newCleaners()}
+	machines.report(t, w.Kube, nodeName)
+	changed := w.cluster.changes(t, w.Namespace)
+	go func() {
+		defer close(n.done)
+		for ctx.Err() == nil {
+			n.step(ctx)
+			await(ctx, changed, idlePause)
+		}
+	}()
+	return n
+}
+
+// idlePause is the longest pause between two steps. A test may change the node's behaviour at any time.
+const idlePause = 100 * time.Millisecond
+
+// step reads the objects and does one step for each of them. Like a kubelet it may see an old state. Then the API
+// server refuses the write,
+// or the write changes nothing.
+func (n *Node) step(ctx context.Context) {
+	claims, _ := n.w.cluster.claims.PersistentVolumeClaims(n.w.Namespace).List(labels.Everything())
+	pods, _ := n.w.cluster.pods.Pods(n.w.Namespace).List(labels.Everything())
+	n.provision(ctx, claims, pods)
+	n.grow(ctx, claims)
+	n.modify(ctx, claims)
+	n.watchClaims(claims)
+	n.forgetDeletedPods(pods)
+	n.runPods(ctx, pods)
+	n.reclaim(ctx)
+}
+
+// runPods schedules pods, runs them, and ends the deleted pods.
+func (n *Node) runPods(ctx context.Context, pods []*corev1.Pod) {
+	for _, pod := range pods {
+		switch {
+		case n.onLostMachine(pod):
+		case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
+			n.endPod(ctx, pod)
+		case pod.DeletionTimestamp != nil: // the API server deletes it
+		case pod.Spec.NodeName == "":
+			if len(pod.Spec.SchedulingGates) == 0 && !n.hasUnboundClaim(pod) {
+				n.schedule(ctx, pod)
+			}
+		case isMover(pod) && (pod.Status.Phase == corev1.PodPending || pod.Status.Phase == corev1.PodRunning):
+			n.runMover(ctx, pod)
+		case pod.Status.Phase == corev1.PodPending && n.attachedElsewhere(pods, pod):
+		case pod.Status.Phase == corev1.PodPending:
+			n.startPod(ctx, pod)
+		case isCleaner(pod):
+			n.runCleaner(ctx, pod)
+		}
+	}
+}
+
+// setStatus writes the kubelet's report, and reports whether the API server has accepted it. The next step repeats a
+// failed write.
+func (n *Node) setStatus(ctx context.Context, pod *corev1.Pod, status corev1.PodStatus) bool {
+	pod = pod.DeepCopy()
+	pod.Status = status
+	_, err := n.w.Kube.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err == nil
+}
+
+func ready(status corev1.ConditionStatus, reason string) []corev1.PodCondition {
+	return []corev1.PodCondition{{Type: corev1.PodReady, Status: status, Reason: reason, LastTransitionTime: metav1.Now()}}
+}
+
+// moverStatus returns the status of a mover whose pin has not started.
+func moverStatus(phase corev1.PodPhase, first, final corev1.ContainerStatus) corev1.PodStatus {
+	return corev1.PodStatus{Phase: phase, StartTime: ptr.To(metav1.Now()), InitContainerStatuses: []corev1.ContainerStatus{first, final},
+		ContainerStatuses: []corev1.ContainerStatus{waiting(moverreport.PinContainer)}, Conditions: ready(corev1.ConditionFalse,
+			"ContainersNotInitialized")}
+}
+
+// failed returns the status of a mover whose running container has ended with the report.
+func failed(pod *corev1.Pod, report moverreport.MemberReport) corev1.PodStatus {
+	if report.Stage == moverreport.FirstContainer {
+		return moverStatus(corev1.PodFailed, ended(moverreport.FirstContainer, report), waiting(moverreport.FinalContainer))
+	}
+	return moverStatus(corev1.PodFailed, pod.Status.InitContainerStatuses[0], ended(moverreport.FinalContainer, report))
+}
+
+func running(container string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, Ready: true, Started: ptr.To(true),
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.Now()}}}
+}
+
+func waiting(container string) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container,
+		State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "PodInitializing"}}}
+}
+
+func ended(container string, report moverreport.MemberReport) corev1.ContainerStatus {
+	return corev1.ContainerStatus{Name: container, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
+		ExitCode: int32(report.Code), Message: string(
+			report.Encode(moverreport.TerminationLogLimit)), StartedAt: metav1.Now(), FinishedAt: metav1.Now()}}}
 }

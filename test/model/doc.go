@@ -4,25 +4,21 @@
 // The state is a World: real, typed Kubernetes objects in memory, the processes on the node, and the data on the volumes. The API server
 // does not know the last two:
 //
-//	object.go       an object, its versions, and the names in the model
-//	process.go      processes on the node, and the data on volumes
-//	invocation.go   what an invocation of a function keeps between its steps
 //	world.go        the World, Step, and reading and storing objects
-//	identity.go     whether two paths lead to the same state
 //
-// Every part of the platform is a function that returns the Steps that it could take now. platform.go puts them together:
+// Every part of the platform is a function that returns the Steps that it could take now. explore.go puts them together:
 //
-//	apiserver.go    create, patch, delete and evict with their preconditions, finalizers and grace periods
+//	apiserver.go    create, patch, delete and evict with their preconditions, finalizers and grace periods; the garbage collector
 //	statefulset.go  the StatefulSet controller
 //	volumes.go      the volume binder with its provisioner, and claim protection
 //	jobs.go         the Job controller
-//	collector.go    the garbage collector
 //	kubelet.go      the scheduler, the kubelet, and the processes in the pods, including movers
-//	functions.go    backup and restore: observing and deciding is one step, every write of the plan another
+//	functions.go    backup and restore: observing and deciding is one step, every write of the plan another. An invocation keeps something
+//	                between its steps; the processes on the node and the data on volumes
 //	strangers.go    faults, and writes by users and other processes
 //
-// The model is checked against real controllers. recorder.go converts watch events to a trace. projection.go reduces an object to the
-// facts that the model shares with a cluster. trace.go searches for a run of the model with the same writes.
+// The model is checked against real controllers. recorder.go converts watch events to a trace, with the facts of an object that the model
+// shares with a cluster. trace.go searches for a run of the model with the same writes.
 //
 // A run is a path through the graph of states. explore.go visits the whole graph within bounds. invariants.go checks every state, and
 // every state without a next step.

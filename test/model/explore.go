@@ -1,9 +1,21 @@
 package model
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+
+	"drydock.dev/shared/api"
+	"drydock.dev/shared/plan"
 )
 
 // Result describes an exploration.
@@ -171,4 +183,150 @@ func (w *World) summary() string {
 		text += fmt.Sprintf("; member %d %s attempt %d", m.Ordinal, m.Phase, m.Attempt)
 	}
 	return text
+}
+
+// identity returns a digest of the state. It ignores resourceVersions and incarnations that nothing refers to.
+func (w *World) identity() [16]byte {
+	var sum [16]byte
+	for _, e := range w.objects {
+		for i := range sum {
+			sum[i] ^= e.digest[i]
+		}
+	}
+	h := sha256.New()
+	h.Write(sum[:])
+	for _, uid := range slices.Sorted(maps.Keys(w.processes)) {
+		fmt.Fprintf(h, "%s %+v\n", uid, w.processes[uid])
+	}
+	for _, name := range slices.Sorted(maps.Keys(w.contents)) {
+		fmt.Fprintf(h, "%s %+v\n", name, w.contents[name])
+	}
+	for i := range w.functions {
+		w.functions[i].identify(h, w)
+	}
+	fmt.Fprintln(h, w.budget, w.nodeSilent, w.faults, w.replicas, w.setDeleted, w.wroteLate, w.unprotectedDeletes, w.orderIsCurrent())
+	_ = binary.Write(h, binary.LittleEndian, w.now.Unix())
+	var id [16]byte
+	copy(id[:], h.Sum(nil))
+	return id
+}
+
+// orderIsCurrent reports whether the journal's manifest for the new set was made from the present version of the set.
+func (w *World) orderIsCurrent() bool {
+	for _, journal := range all[*appsv1.ControllerRevision](w, plan.ControllerRevisions) {
+		if manifest, err := api.LoadManifest(journal); err == nil && manifest != nil && w.set() != nil {
+			return manifest.ResourceVersion == w.set().ResourceVersion
+		}
+	}
+	return false
+}
+
+// identify writes the distinguishing parts of the function's state: its pending writes, and whether their preconditions hold.
+func (f *function) identify(h io.Writer, w *World) {
+	fmt.Fprintln(h, f.refused)
+	if f.early != nil {
+		f.early.identify(h, w)
+	}
+	for _, a := range f.pending {
+		e := w.objects[key{a.Resource, a.Name}]
+		version, uid := "", ""
+		if e != nil {
+			version, uid = e.object.GetResourceVersion(), string(e.object.GetUID())
+		}
+		fmt.Fprintln(h, a.Verb, a.Resource, a.Name, a.ResourceVersion == version, string(a.UID) == uid)
+		for _, op := range a.Ops {
+			if op.Path == "/metadata/resourceVersion" {
+				fmt.Fprintln(h, op.Value == version)
+				continue
+			}
+			text, _ := json.Marshal(op)
+			if a.Resource == plan.ControllerRevisions {
+				text = versions.ReplaceAll(text, []byte("v"))
+			}
+			_, _ = h.Write(text)
+		}
+		if a.Object != nil {
+			text, _ := json.Marshal(a.Object)
+			_, _ = h.Write(text)
+		}
+	}
+}
+
+// identify writes the objects, and whether each has changed since it was read.
+func (s *earlyRead) identify(h io.Writer, w *World) {
+	fmt.Fprintln(h, s.kind)
+	for _, k := range slices.SortedFunc(maps.Keys(s.objects), func(a, b key) int { return strings.Compare(a.name, b.name) }) {
+		_, _ = h.Write(s.objects[k].digest[:])
+		fmt.Fprintln(h, k.name, s.objects[k] == w.objects[k])
+	}
+}
+
+// parts lists the parts of the platform that act without a fault.
+var parts = []func(*World) []Step{
+	invocations, removals, statefulSetController, volumeBinder, claimProtection, jobController, garbageCollector, scheduler, kubelet,
+	applications, nodeReturns,
+}
+
+// steps returns the possible next steps without faults.
+func (w *World) steps() []Step {
+	var steps []Step
+	for _, part := range parts {
+		steps = append(steps, part(w)...)
+	}
+	if len(steps) == 0 {
+		return w.lastResort()
+	}
+	if i := slices.IndexFunc(steps, Step.prompt); w.prompt && i >= 0 {
+		return steps[i : i+1]
+	}
+	return steps
+}
+
+// prompt reports whether the step is the bookkeeping of a controller. On a prompt platform it precedes all other steps.
+func (s Step) prompt() bool {
+	switch s.Who {
+	case apiServer, jobs, collector, schedulerName, binder, protector:
+		return true
+	case setController:
+		return strings.HasPrefix(s.What, "reports")
+	}
+	return false
+}
+
+// lastResort returns the step for a state without other steps: a function's wait within its event ends, or the next deadline passes.
+func (w *World) lastResort() []Step {
+	if !w.hasWork(functionNames[restoreRole]) {
+		return nil
+	}
+	if writes := writesOf(w.decide(w.observe(), restoreRole, 10*time.Second)); len(writes) > 0 {
+		return []Step{{Who: "restore", What: "ends its wait", do: func(w *World) { w.functions[restoreRole].pending = writes }}}
+	}
+	next, found := w.deadline()
+	if !found {
+		return nil
+	}
+	return []Step{{Who: "clock", What: fmt.Sprintf("%s pass", next.Sub(w.now)), do: func(w *World) { w.now = next }}}
+}
+
+// deadline returns the next time at which a deadline of the operation expires.
+func (w *World) deadline() (time.Time, bool) {
+	record := w.record()
+	if record == nil || !record.Active() {
+		return time.Time{}, false
+	}
+	next := time.Time{}
+	soonest := func(at time.Time) {
+		if at = at.Add(time.Second); at.After(w.now) && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if record.Deadline != nil {
+		soonest(record.Deadline.Time)
+	}
+	for _, m := range record.Members {
+		if m.Deadline != nil {
+			soonest(m.Deadline.Time)
+		}
+	}
+	return next, !next.IsZero()
 }

@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/restore"
@@ -184,4 +185,82 @@ func (w *World) observe() *world.Observed {
 	n.Name = node
 	o.Nodes[node] = n
 	return o
+}
+
+const (
+	backupRole = iota
+	restoreRole
+	// Second processes of the same functions run only as a fault, and only once.
+	secondBackupRole
+	secondRestoreRole
+	functionCount
+)
+
+var functionNames = [functionCount]api.Function{api.Backup, api.Restore, api.Backup, api.Restore}
+
+// who returns the name of the process in a story.
+func who(role int) string {
+	if role >= secondBackupRole {
+		return "second " + string(functionNames[role])
+	}
+	return string(functionNames[role])
+}
+
+// function is one invocation: the writes that it has decided and not yet applied, the API server's rejection within this event, and the
+// objects that it has read ahead of the others.
+type function struct {
+	pending []plan.Action
+	refused error
+	early   *earlyRead
+}
+
+// earlyRead holds the objects of one kind, read earlier than the others.
+type earlyRead struct {
+	kind    plan.Resource
+	objects map[key]*entry
+}
+
+// node is the name of the only node.
+const node = "node-1"
+
+// process is a pod's process on the node. It can outlive the pod's object.
+type process struct {
+	pod, claim     string
+	volume, target string // target is set for a mover
+	stage          stage
+	// current means that the data read by the mover includes all writes.
+	current bool
+	signal  string
+	code    int32
+}
+
+// stage is the progress of a process on the node.
+type stage string
+
+const (
+	running  stage = "running"       // a member that writes
+	first    stage = "first pass"    // a mover that has read its source and has not written yet
+	waiting  stage = "waiting"       // a mover, while its member runs
+	final    stage = "final pass"    // a mover that knows that the member has stopped
+	ended    stage = "ended"         // succeeded, not yet reported
+	pinning  stage = "pinning"       // a mover whose finished copy is reported; its volumes stay mounted
+	failed   stage = "failed"        // failed, with an exit code
+	mounting stage = "still mounted" // reported, not yet unmounted
+)
+
+// content is the data on a volume: the claim that it belongs to, and whether it includes all writes. The zero value is an empty volume.
+type content struct {
+	claim   string
+	current bool
+	// finished means that a final pass has written the volume. A new mover refuses it as a target.
+	finished bool
+}
+
+func sortedUIDs(m map[types.UID]process) []types.UID {
+	uids := make([]types.UID, 0, len(m))
+	for uid := range m {
+		uids = append(uids, uid)
+	}
+	slices.Sort(uids)
+	return uids
 }

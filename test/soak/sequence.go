@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"drydock.dev/shared/api"
@@ -235,4 +236,161 @@ func (s *Sequence) refusal(step Step) (string, api.Method, api.Reason) {
 	default:
 		return fmt.Sprintf("data=%dx", step.Number), api.MethodAuto, api.RequestInvalid
 	}
+}
+
+// Action is the kind of a step.
+type Action string
+
+// Actions on a set.
+const (
+	Wake    Action = "wake"    // also a resize that was requested while the set slept
+	Sleep   Action = "sleep"   //
+	Resize  Action = "resize"  // by copy or in place; also a scaling that waits for it
+	Abort   Action = "abort"   // a resize that is aborted, then retried
+	Refuse  Action = "refuse"  // a request that Drydock refuses
+	Scale   Action = "scale"   // by the Scaler, or a scale-up without one
+	CleanUp Action = "cleanup" // a scale-down, whose claims are cleaned up
+)
+
+// Faults, which have no set.
+const (
+	Crash              Action = "crash drydock"
+	RestartKubelet     Action = "restart kubelet"
+	RestartContainerd  Action = "restart containerd"
+	RestartControllers Action = "restart kube-controller-manager"
+	RestartAPIServer   Action = "restart kube-apiserver"
+)
+
+// Actions are all of them.
+var Actions = []Action{Wake, Sleep, Resize, Abort, Refuse, Scale, CleanUp, Crash, RestartKubelet, RestartContainerd, RestartControllers,
+	RestartAPIServer}
+
+// IsFault reports whether the action is a fault of the machine or of a process.
+func (a Action) IsFault() bool {
+	return a == Crash || strings.HasPrefix(string(a), "restart ")
+}
+
+// Step is one element of a sequence.
+type Step struct {
+	Number int
+	Action Action
+	// Before and After are the states of the set. A fault has none.
+	Before, After Set
+	// Request is the value of the resize annotation, or empty.
+	Request string
+	// Method is the value of the annotation for the method.
+	Method api.Method
+	// Reason is the reason of an expected refusal.
+	Reason api.Reason
+	// Delay is the time before a fault, or before an abort.
+	Delay time.Duration
+}
+
+// String returns the step in one line. It identifies the step: two sequences are equal if their lines are.
+func (s Step) String() string {
+	if s.Action.IsFault() {
+		return fmt.Sprintf("#%d %s after %s", s.Number, s.Action, s.Delay)
+	}
+	parts := []string{fmt.Sprintf("#%d %s %s (%s)", s.Number, s.Before.Name, s.Action, s.Before.Kind)}
+	if s.Request != "" {
+		parts = append(parts, s.Request)
+	}
+	if s.Before.Running() != s.After.Running() {
+		parts = append(parts, fmt.Sprintf("%d to %d members", s.Before.Running(), s.After.Running()))
+	}
+	if s.Reason != "" {
+		parts = append(parts, "expects "+string(s.Reason))
+	}
+	if s.Delay > 0 {
+		parts = append(parts, "after "+s.Delay.String())
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Kind says how a set is operated.
+type Kind string
+
+const (
+	// Whole sets stop all members together for a resize.
+	Whole Kind = "whole"
+	// Rolling sets stop one member at a time.
+	Rolling Kind = "rolling"
+	// Growing sets have volumes that grow in place.
+	Growing Kind = "growing"
+	// Scaled sets have a Scaler. Every second one has a hook.
+	Scaled Kind = "scaled"
+	// Cleaned sets have a cleanup pod template.
+	Cleaned Kind = "cleaned"
+)
+
+// Set is the state of a set after the steps so far.
+type Set struct {
+	Name string
+	Kind Kind
+	// FirstReplicas is the number of members when the set wakes for the first time.
+	FirstReplicas int
+	// Replicas is the present count. A set that sleeps keeps the count that it gets back.
+	Replicas int
+	Asleep   bool
+	// Claims is the number of ordinals with claims.
+	Claims int
+	// Size is the size of each volume in MiB, Class its StorageClass.
+	Size  int
+	Class string
+	// Hook is true if the Scaler of the set runs a Job before each change.
+	Hook bool
+}
+
+// Running returns the number of pods.
+func (s Set) Running() int {
+	if s.Asleep {
+		return 0
+	}
+	return s.Replicas
+}
+
+// String returns the state in one line.
+func (s Set) String() string {
+	state := "awake"
+	if s.Asleep {
+		state = "asleep"
+	}
+	return fmt.Sprintf("%s %s %d replicas, %d claims of %dMi@%s", s.Name, state, s.Replicas, s.Claims, s.Size, s.Class)
+}
+
+// SetCount is the number of sets.
+const SetCount = 50
+
+// NewSets returns the sets before the first step. None has a pod.
+func NewSets() []Set {
+	// Ten sets in a row have these kinds.
+	kinds := []Kind{Whole, Rolling, Growing, Scaled, Cleaned, Whole, Rolling, Rolling, Growing, Scaled}
+	var sets []Set
+	for i := range SetCount {
+		s := Set{Name: fmt.Sprintf("s%02d", i), Kind: kinds[i%len(kinds)], FirstReplicas: 1 + i%3, Size: fixedSizes[0], Class: stage.Class}
+		switch s.Kind {
+		case Rolling:
+			s.FirstReplicas = 2 + i%2
+		case Growing:
+			s.FirstReplicas, s.Size, s.Class = 1+i%2, growingSizes[0], stage.GrowingClass
+		case Scaled:
+			s.Hook = i%len(kinds) == 3
+		}
+		sets = append(sets, s)
+	}
+	return sets
+}
+
+// Sizes of volumes, in MiB. The smallest xfs is larger than the smallest ext4.
+var (
+	fixedSizes   = []int{24, 32, 40, 48, 64}
+	growingSizes = []int{64, 80, 96, 112, 128}
+)
+
+// sizes returns the possible sizes of the set's volumes.
+func (s Set) sizes() []int {
+	if s.Kind == Growing {
+		return growingSizes
+	}
+	return fixedSizes
 }

@@ -61,8 +61,8 @@
 // entries can be recorded. A first pass also measures, see Figures, and can be slowed down, see Limiter.
 //
 // The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
-// inodes on both sides have not changed since, see presume.go. Of a big file it writes only the blocks that differ, and with
-// the hashes that the process has kept, it reads only these in the target, see kepthashes.go. Without a valid record the
+// inodes on both sides have not changed since, see fill.go. Of a big file it writes only the blocks that differ, and with
+// the hashes that the process has kept, it reads only these in the target, see keeper.go. Without a valid record the
 // final pass reads everything. A record is valid if it is complete and belongs to this operation, member, kernel boot, mount
 // and pair of roots. In all other respects a final pass proves the same as an ordinary copy, and reports the same digest.
 //

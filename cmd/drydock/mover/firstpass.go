@@ -3,8 +3,13 @@
 package mover
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // firstPassState is the knowledge of a completed first pass about the source.
@@ -70,4 +75,87 @@ func (k *firstPassState) eachRemaining(t *tree, f func(d *dir, e *entry, isMoved
 			}
 		}
 	}
+}
+
+// sampleSize is how much of a big file is verified to measure the speed of verification.
+const sampleSize = 64 << 20
+
+// sampleCheck measures the verification of a big file that this pass cannot record because it is in use. The final pass
+// has to verify it. Errors do not matter here: the final pass reports them.
+func (c *copier) sampleCheck(ctx context.Context, k *firstPassState) {
+	if c.cost.check.bigBytes.Load() > 0 || !c.tree.hasBig {
+		return
+	}
+	d, e := k.largestRemaining(c.tree)
+	if e == nil || k.kept[e.meta.inode()] != nil { // the verification reads only what differs
+		return
+	}
+	s := c.newHasher()
+	fds, err := s.open(d)
+	defer closeAll(fds)
+	if err != nil {
+		return
+	}
+	size := min(e.meta.size, sampleSize)
+	began := time.Now()
+	err = inParallel(func(side int) error { return s.hashSample(ctx, side, fds[side], e.name, size) })
+	if err == nil {
+		c.cost.check.contents(e.meta.size, min(c.tree.dataSize(e), size), began)
+	}
+	c.limit.wait(ctx, 2*size)
+}
+
+// hashSample hashes the beginning of a file, the target's from its device.
+func (s *treeHasher) hashSample(ctx context.Context, side, dirfd int, name string, size int64) error {
+	fd, err := openat(dirfd, name, unix.O_RDONLY, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	if s.sides[side].side == target {
+		if err := ignoringEINTR(func() error { return unix.Fadvise(fd, 0, size, unix.FADV_DONTNEED) }); err != nil {
+			return err
+		}
+	}
+	_, err = hashContents(ctx, fd, size, 0, hashing{})
+	return err
+}
+
+// largestRemaining returns the largest big file that the final pass has to read, or nil.
+func (k *firstPassState) largestRemaining(t *tree) (in *dir, largest *entry) {
+	k.eachRemaining(t, func(d *dir, e *entry, _ bool) {
+		if e.meta.size >= bigFileMin && (largest == nil || t.dataSize(e) > t.dataSize(largest)) {
+			copied := *e
+			in, largest = d, &copied
+		}
+	})
+	return in, largest
+}
+
+var errNoFirstPass = errors.New("the last pass over these trees did not succeed")
+
+// Survey scans the source and returns the figures of the last first pass, with Remaining as it is now. It reads no
+// contents and does not access the target. It uses the options Source, Workers and Progress. Any error is an *Error.
+func Survey(ctx context.Context, o Options, last Result) (Figures, error) {
+	if last.state == nil {
+		return Figures{}, usageError(errNoFirstPass)
+	}
+	src, err := openRoot(o.Source, source)
+	if err != nil {
+		return Figures{}, toError(rootError(err), nil)
+	}
+	defer src.close()
+	m := newMeter(o.Progress, o.ProgressInterval)
+	defer m.close()
+	p := problems{sourceActive: true}
+	t, err := scan(ctx, src, workerCount(o.Workers), m, &p)
+	if err == nil {
+		err = p.err()
+	}
+	if err != nil {
+		return Figures{}, toError(err, nil)
+	}
+	f := last.Figures
+	f.Remaining = last.state.remaining(t)
+	return f, nil
 }

@@ -2,7 +2,12 @@
 
 package mover
 
-import "golang.org/x/sys/unix"
+import (
+	"context"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
 
 // readAheadSize is how far the kernel is asked to read ahead of a worker, so that the device works while the worker
 // does.
@@ -65,3 +70,39 @@ func (a *readAhead) advance(off int64) {
 		a.from += readAheadSize
 	}
 }
+
+// writeBack flushes a file system. If the context ends first, it returns at once, and the kernel continues to flush.
+func writeBack(ctx context.Context, fd int) error {
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- ignoringEINTR(func() error { return unix.Syncfs(own) })
+		unix.Close(own)
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// bufferSize is how many bytes a worker reads at a time. It fits into a CPU's cache.
+const bufferSize = 128 << 10
+
+// bufferPool is a typed sync.Pool.
+type bufferPool[T any] struct{ pool sync.Pool }
+
+func (p *bufferPool[T]) Get() *T {
+	if b, ok := p.pool.Get().(*T); ok {
+		return b
+	}
+	return new(T)
+}
+
+func (p *bufferPool[T]) Put(b *T) { p.pool.Put(b) }
+
+var buffers bufferPool[[bufferSize]byte]

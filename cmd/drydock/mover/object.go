@@ -3,8 +3,11 @@
 package mover
 
 import (
+	"bytes"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -132,3 +135,142 @@ func makeUsable(fd int) error {
 	}
 	return err
 }
+
+// xattr is an extended attribute.
+type xattr struct {
+	name  string
+	value []byte
+}
+
+// isCarried reports whether an attribute belongs to the data, see the package comment.
+func isCarried(name string) bool {
+	switch name {
+	case "security.selinux",
+		"trusted.SGI_ACL_FILE", "trusted.SGI_ACL_DEFAULT": // XFS stores a POSIX ACL in these, and lists them
+		return false
+	case "system.posix_acl_access", "system.posix_acl_default":
+		return true
+	}
+	return strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "trusted.") || strings.HasPrefix(name, "security.")
+}
+
+// belongsToPlatform reports whether the node or its file system sets this attribute on the copy.
+func belongsToPlatform(name string) bool {
+	return name == "security.selinux" || strings.HasPrefix(name, "trusted.SGI_ACL_")
+}
+
+// xattrs returns the attributes that are carried, sorted by name. A file system without attributes has none. It calls
+// skipped, if not nil, for each other attribute.
+func (o object) xattrs(skipped func(name string)) ([]xattr, error) {
+	names, err := o.xattrNames(skipped)
+	if err != nil || len(names) == 0 {
+		return nil, err
+	}
+	list := make([]xattr, 0, len(names))
+	for _, name := range names {
+		value, err := o.xattrValue(name)
+		if err != nil {
+			return nil, &xattrError{name, err}
+		}
+		if err := checkACL(name, value); err != nil {
+			return nil, &xattrError{name, err}
+		}
+		list = append(list, xattr{name, value})
+	}
+	return list, nil
+}
+
+func (o object) xattrNames(skipped func(name string)) ([]string, error) {
+	var small [512]byte
+	buf := small[:]
+	n, err := o.listxattr(buf)
+	for err == unix.ERANGE {
+		buf = make([]byte, 4*len(buf))
+		n, err = o.listxattr(buf)
+	}
+	if err == unix.EOPNOTSUPP {
+		return nil, nil
+	}
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	var names []string
+	for _, name := range strings.Split(string(buf[:n-1]), "\x00") {
+		switch {
+		case isCarried(name):
+			names = append(names, name)
+		case skipped != nil && !belongsToPlatform(name):
+			skipped(name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (o object) xattrValue(name string) ([]byte, error) {
+	for buf := make([]byte, 256); ; buf = make([]byte, 4*len(buf)) {
+		n, err := o.getxattr(name, buf)
+		if err == unix.ERANGE {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		return buf[:n:n], nil
+	}
+}
+
+func sameXattrs(a, b []xattr) bool {
+	return slices.EqualFunc(a, b, func(x, y xattr) bool { return x.name == y.name && bytes.Equal(x.value, y.value) })
+}
+
+// setXattrs sets the carried attributes of o to exactly want. It removes others, such as an ACL inherited from the
+// directory.
+func (o object) setXattrs(want []xattr) error {
+	have, err := o.xattrs(nil)
+	if err != nil {
+		return err
+	}
+	for _, x := range have {
+		if !slices.ContainsFunc(want, func(w xattr) bool { return w.name == x.name }) {
+			if err := o.removexattr(x.name); err != nil {
+				return &xattrError{x.name, err}
+			}
+		}
+	}
+	for _, x := range want {
+		if slices.ContainsFunc(have, func(h xattr) bool { return h.name == x.name && bytes.Equal(h.value, x.value) }) {
+			continue
+		}
+		if err := o.setxattr(x.name, x.value); err != nil {
+			return &xattrError{x.name, o.explainSetError(err)}
+		}
+	}
+	return nil
+}
+
+// explainSetError distinguishes a full file system from an attribute that is too large for the file system. Both answer
+// ENOSPC.
+func (o object) explainSetError(err error) error {
+	if err != unix.ENOSPC && err != unix.E2BIG && err != unix.ERANGE {
+		return err
+	}
+	var st unix.Statfs_t
+	fd := o.fd
+	if !o.isOpen() {
+		fd = o.dirfd
+	}
+	if unix.Fstatfs(fd, &st) == nil && st.Bavail == 0 && err == unix.ENOSPC {
+		return err
+	}
+	return errXattrTooLarge
+}
+
+// xattrError adds the attribute's name to an error.
+type xattrError struct {
+	name string
+	err  error
+}
+
+func (e *xattrError) Error() string { return "attribute " + quote(e.name) + ": " + e.err.Error() }
+func (e *xattrError) Unwrap() error { return e.err }

@@ -4,7 +4,9 @@ package mover
 
 import (
 	"context"
+	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 )
 
@@ -95,3 +97,14 @@ func workerCount(n int) int {
 	}
 	return min(max(2*runtime.GOMAXPROCS(0), 4), 32)
 }
+
+// gcPercent lets the heap grow by half between two collections. Most of it is the tree, which has no pointers to follow, so
+// a collection is cheap.
+const gcPercent = 50
+
+// tuneCollector sets the percentage for this process, unless the environment sets one.
+var tuneCollector = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+})

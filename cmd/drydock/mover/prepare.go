@@ -4,7 +4,10 @@ package mover
 
 import (
 	"context"
+	"fmt"
 	"os"
+	"strconv"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -170,4 +173,73 @@ func (c *copier) sourceDirXattrs(d *dir) ([]xattr, error) {
 		return nil, &fault{source, "reading extended attributes of", d.path(), err}
 	}
 	return attrs, nil
+}
+
+// sameAttributes reports whether two inodes have the same type, mode, owner, group, size and modification time. It ignores
+// extended attributes and contents.
+func sameAttributes(a, b *meta) bool {
+	return a.kind() == b.kind() && a.permissions() == b.permissions() && a.uid == b.uid && a.gid == b.gid &&
+		a.size == b.size && a.mtimeSec == b.mtimeSec && a.mtimeNsec == b.mtimeNsec
+}
+
+// setOwner sets owner and group if they differ. Call it first on a new entry: a missing right is found before the
+// contents are copied, and the later steps set again the bits and attributes that the kernel clears at a change of owner.
+func setOwner(o object, want *meta) (op string, err error) {
+	st, err := o.stat()
+	if err != nil {
+		return "looking at", err
+	}
+	uid, gid := -1, -1
+	if st.Uid != want.uid {
+		uid = int(want.uid)
+	}
+	if st.Gid != want.gid {
+		gid = int(want.gid)
+	}
+	if uid == -1 && gid == -1 {
+		return "", nil
+	}
+	op = "setting owner " + strconv.Itoa(int(want.uid)) + ":" + strconv.Itoa(int(want.gid)) + " on"
+	return op, o.chown(uid, gid)
+}
+
+// setAttributes sets the extended attributes, then the mode, then the times. The mode comes after the ACLs, because an ACL
+// changes it. Call setAttributes last: a change of the owner or the contents would undo a part of it.
+func setAttributes(o object, want *meta, attrs []xattr) (op string, err error) {
+	if err := o.setXattrs(attrs); err != nil {
+		return "setting extended attributes on", err
+	}
+	if !want.isSymlink() {
+		if err := setMode(o, want.permissions()); err != nil {
+			return "setting mode 0" + strconv.FormatUint(uint64(want.permissions()), 8) + " on", err
+		}
+	}
+	return "setting the time of", o.setTimes(want.times())
+}
+
+// checkAttributes reads the attributes again and returns an error if they differ from the ones set. An inode may be too
+// small for nanoseconds, and a network file system may silently ignore owner and mode.
+func checkAttributes(o object, want *meta) (op string, err error) {
+	st, err := o.stat()
+	if err != nil {
+		return "looking at", err
+	}
+	have := metaOf(&st)
+	if sameAttributes(want, &have) {
+		return "", nil
+	}
+	return "keeping the attributes of", fmt.Errorf("%w: %s", errNotKept, strings.Join(attributeDifferences(want, &have), ", "))
+}
+
+// setMode sets the mode. If the mode has set-id bits, setMode reads it again and returns an error if the kernel has dropped
+// one. The kernel silently drops setgid if the process is not in the group and lacks CAP_FSETID.
+func setMode(o object, mode uint32) error {
+	if err := o.chmod(mode); err != nil || mode&(unix.S_ISUID|unix.S_ISGID) == 0 {
+		return err
+	}
+	st, err := o.stat()
+	if err == nil && st.Mode&^unix.S_IFMT != mode {
+		err = errDropped
+	}
+	return err
 }

@@ -2,6 +2,11 @@
 
 package mover
 
+import (
+	"context"
+	"iter"
+)
+
 // tree is the result of a scan.
 type tree struct {
 	top    *dir
@@ -40,5 +45,155 @@ func (t *tree) orderDirs(top *dir) {
 		for sub := range t.dirs[i].subs() {
 			t.dirs = append(t.dirs, sub)
 		}
+	}
+}
+
+// all yields the entries of a directory in the order of their names. An entry is valid until the next one.
+func (d *dir) all() iter.Seq[*entry] {
+	return func(yield func(*entry) bool) {
+		var buf []entry
+		for i := range d.blocks {
+			buf = d.blocks[i].unpack(buf)
+			for k := range buf {
+				if !yield(&buf[k]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// finder finds names in a directory. It is fast if they come in their order.
+type finder struct {
+	dir     *dir
+	block   int
+	entries []entry // of this block; nil before the first search
+}
+
+// find returns the entry of a name, or nil if the source has no such name. It is valid until the next search.
+func (f *finder) find(name string) *entry {
+	i := f.blockOf(name)
+	if i < 0 {
+		return nil
+	}
+	if f.entries == nil || i != f.block {
+		f.block, f.entries = i, f.dir.blocks[i].unpack(f.entries)
+	}
+	lo, hi := 0, len(f.entries)
+	for lo < hi {
+		if mid := (lo + hi) / 2; f.entries[mid].name < name {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	if lo < len(f.entries) && f.entries[lo].name == name {
+		return &f.entries[lo]
+	}
+	return nil
+}
+
+// blockOf returns the block that may have the name, or -1.
+func (f *finder) blockOf(name string) int {
+	blocks := f.dir.blocks
+	isIn := func(i int) bool {
+		return string(blocks[i].firstName()) <= name && (i+1 == len(blocks) || name < string(blocks[i+1].firstName()))
+	}
+	if f.entries != nil && isIn(f.block) {
+		return f.block
+	}
+	lo, hi := 0, len(blocks) // the first block that begins after the name
+	for lo < hi {
+		if mid := (lo + hi) / 2; string(blocks[mid].firstName()) <= name {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo - 1
+}
+
+// find returns the entry of a name, or nil if the source has no such name.
+func (d *dir) find(name string) *entry {
+	f := finder{dir: d}
+	return f.find(name)
+}
+
+// A chunk is a range of the entries of a block for one worker, limited by bytes and, in a directory with one block, by the
+// number of names. So several workers share a small directory on slow storage.
+const (
+	chunkBytes   = 8 << 20
+	chunkEntries = 32
+)
+
+// chunkLimit returns the number of names in a chunk.
+func (d *dir) chunkLimit() int {
+	if len(d.blocks) == 1 {
+		return chunkEntries
+	}
+	return blockEntries
+}
+
+// eachBlock calls f for all entries of the blocks that are not skipped, one chunk after the other, on the workers of the copy. At any time,
+// only a few directories are unpacked.
+func (c *copier) eachBlock(ctx context.Context, skip func(d *dir, b *block) bool,
+	f func(ctx context.Context, d *dir, entries []entry) error,
+) error {
+	return runPool(ctx, c.workers, func(p *pool) {
+		for i := len(c.tree.dirs) - 1; i >= 0; i-- { // the pool takes the last first
+			if d := c.tree.dirs[i]; !d.excluded && len(d.blocks) > 0 {
+				p.add(func(ctx context.Context) error { return workOnBlocks(ctx, p, d, 0, skip, f) })
+			}
+		}
+	})
+}
+
+// workOnBlocks works on a block of a directory. Before that, it adds a task for the blocks after it.
+func workOnBlocks(ctx context.Context, p *pool, d *dir, i int, skip func(d *dir, b *block) bool,
+	f func(ctx context.Context, d *dir, entries []entry) error,
+) error {
+	for ; i < len(d.blocks) && skip(d, &d.blocks[i]); i++ {
+	}
+	if i == len(d.blocks) {
+		return nil
+	}
+	if i+1 < len(d.blocks) {
+		p.add(func(ctx context.Context) error { return workOnBlocks(ctx, p, d, i+1, skip, f) })
+	}
+	buf := entryBuffers.Get()
+	entries := d.blocks[i].unpack(buf[:])
+	shared := false
+	var err error
+	eachChunk(entries, d.chunkLimit(), func(lo, hi int) {
+		if hi == len(entries) { // this worker takes the last chunk, which is usually the only one
+			err = f(ctx, d, entries[lo:hi])
+			return
+		}
+		shared = true
+		p.add(func(ctx context.Context) error { return f(ctx, d, entries[lo:hi]) })
+	})
+	if !shared {
+		entryBuffers.Put(buf)
+	}
+	return err
+}
+
+var entryBuffers bufferPool[[blockEntries]entry]
+
+// eachChunk yields ranges that cover all entries of a block. Large files end up in separate chunks, so that they do not wait for
+// each other.
+func eachChunk(entries []entry, limit int, yield func(lo, hi int)) {
+	lo, bytes := 0, int64(0)
+	for i := range entries {
+		if entries[i].meta.isRegular() {
+			bytes += entries[i].meta.size
+		}
+		if i+1-lo >= limit || bytes >= chunkBytes {
+			yield(lo, i+1)
+			lo, bytes = i+1, 0
+		}
+	}
+	if lo < len(entries) {
+		yield(lo, len(entries))
 	}
 }

@@ -4,12 +4,16 @@ package mover
 
 import (
 	"context"
+	"errors"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/shared/moverreport"
 )
 
 // DefaultSettled is the age that a file's last change must have, at the beginning of a first pass, for the file to be
@@ -207,3 +211,152 @@ func (c *copier) voidRecordAfterStep() {
 // isInSubvolume reports whether an inode of the source is in a subvolume. A subvolume gets another device number with
 // each mount, so a record could not distinguish the inodes of two subvolumes.
 func (c *copier) isInSubvolume(m *meta) bool { return m.dev != c.src.self.dev }
+
+// endFirstPass verifies the copy, and records all files that can be recorded.
+func (c *copier) endFirstPass(ctx context.Context) error {
+	c.meter.enter(moverreport.PhaseVerify)
+	if err := c.cost.check.measure(c.limit, func() error { return c.confirm(ctx) }); err != nil {
+		return err
+	}
+	if err := c.problems.err(); err != nil {
+		return err
+	}
+	if c.twoPass.current != nil {
+		c.voidRecordAfterStep()
+	}
+	if c.twoPass.current == nil {
+		return nil
+	}
+	for _, d := range c.tree.dirs {
+		if !d.excluded && c.isSettledDir(d) {
+			c.twoPass.current.add(recordedDir(&d.self.meta), 0)
+		}
+	}
+	return c.saveRecord()
+}
+
+// endFinalPass deletes the record and the marker last, so that an interrupted final pass can resume with them. This is
+// safe: the record describes single inodes of both sides, and their state shows everything that the interrupted pass
+// did.
+func (c *copier) endFinalPass() error {
+	if len(c.ownNames) == 0 {
+		return nil
+	}
+	if err := c.checkOwned(); err != nil {
+		return err
+	}
+	c.releaseTarget()
+	for _, name := range []string{recordName, markerName} { // the marker goes last: it stays while the target holds anything else
+		if !slices.Contains(c.ownNames, name) {
+			continue
+		}
+		err := ignoringEINTR(func() error { return unix.Unlinkat(c.dst.fd, name, 0) })
+		if err != nil && err != unix.ENOENT {
+			return &fault{target, "deleting", name, err}
+		}
+	}
+	if err := c.finishDir(c.tree.top); err != nil { // deleting a name has changed the root's time
+		return err
+	}
+	if err := ignoringEINTR(func() error { return unix.Fsync(c.dst.fd) }); err != nil {
+		return &fault{target, "flushing", "", err}
+	}
+	return c.verifyRoot()
+}
+
+// transfer copies, flushes and verifies.
+func (c *copier) transfer(ctx context.Context, unverified bool) error {
+	for _, step := range []func(context.Context) error{c.timedStep(c.prepare), c.fillTimed, c.timedStep(c.link), c.timedStep(c.finish)} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.problems.err(); err != nil {
+		return err
+	}
+	c.meter.enter(moverreport.PhaseSync)
+	began := time.Now()
+	if err := writeBack(ctx, c.dst.fd); err != nil {
+		return &fault{target, "flushing", "", err}
+	}
+	c.cost.flush = time.Since(began)
+	if err := c.checkSpaceAfter(); err != nil {
+		return err
+	}
+	if c.hooks.synced != nil {
+		c.hooks.synced()
+	}
+	return c.finishPass(ctx, unverified)
+}
+
+// finishPass verifies and records as the kind of the pass demands.
+func (c *copier) finishPass(ctx context.Context, unverified bool) error {
+	switch {
+	case unverified && c.pass == PassFirst:
+		c.twoPass.current = nil
+		return nil
+	case c.pass == PassFirst:
+		if err := c.endFirstPass(ctx); err != nil {
+			return err
+		}
+		return c.measureFirstPass(ctx)
+	case !unverified:
+		c.meter.enter(moverreport.PhaseVerify)
+		if err := c.verify(ctx); err != nil {
+			return err
+		}
+	}
+	if err := c.endFinalPass(); err != nil {
+		c.digest = ""
+		return err
+	}
+	return nil
+}
+
+// mustRepeat reports whether a presumption was wrong, or an error of the pass may come from a wrong one.
+func (c *copier) mustRepeat(err error) bool {
+	if !c.twoPass.presume || kindOf(err) == kindStopped {
+		return false
+	}
+	var f *fault
+	return c.twoPass.misjudged.Load() || errors.As(err, &f) && f.side == target && isAny(f.err, unexpectedKind...)
+}
+
+// unexpectedKind are the errors of names in the target that are missing or have another type.
+var unexpectedKind = []error{unix.ENOENT, unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENXIO, unix.EEXIST, unix.ENOTEMPTY}
+
+// forget prepares the repetition of a pass without presumptions.
+func (c *copier) forget() {
+	c.twoPass.presume = false
+	c.twoPass.misjudged.Store(false)
+	c.problems.forget()
+	c.skipped.Store(0)
+	c.trustedFiles.Store(0)
+	c.trustedBytes.Store(0)
+	c.inodeOwners.Clear()
+	c.keeper.forget()
+	for _, g := range c.tree.groups {
+		g.failed.Store(false)
+		g.inode.Store(0)
+		g.sums = [2]onceSum{}
+	}
+	for _, d := range c.tree.dirs {
+		d.fresh, d.presumed, d.excluded = false, false, false
+		d.unread.Store(false)
+	}
+	if c.twoPass.current != nil {
+		c.twoPass.current.close()
+		c.twoPass.current = c.newRecordWriter()
+	}
+}
+
+// transferWithRepeat is transfer, and once more if a presumption was wrong.
+func (c *copier) transferWithRepeat(ctx context.Context, unverified bool) error {
+	err := c.transfer(ctx, unverified)
+	if !c.mustRepeat(err) {
+		return err
+	}
+	c.forget()
+	c.meter.enter(moverreport.PhaseCopy)
+	return c.transfer(ctx, unverified)
+}

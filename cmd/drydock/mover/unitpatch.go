@@ -7,6 +7,8 @@ import (
 	"crypto/sha256"
 	"sync"
 	"sync/atomic"
+
+	"golang.org/x/sys/unix"
 )
 
 // unitPatch updates a big file of the target with its kept hashes. It reads the source once, and of the target only the
@@ -165,4 +167,143 @@ func (p *unitPatch) markWholeHoles(from, to int64) {
 			p.written[i].Store(true)
 		}
 	}
+}
+
+// pieceUnits is how many units are read from the source at once.
+const pieceUnits = 16
+
+// unitPiece is a piece of the source that was read.
+type unitPiece struct {
+	first int // unit
+	data  []byte
+}
+
+var unitBuffers bufferPool[[pieceUnits * unitSize]byte]
+
+// readPieces reads the source in order. Holes are not read, if they are whole units. The receiver of a piece releases it.
+//
+// A preallocated range may be in memory, and so data, when updateLayout searches for holes, and a hole now. Its units are read, too.
+func (p *unitPatch) readPieces(ctx context.Context, pieces chan<- unitPiece) error {
+	size, end := p.e.meta.size, int64(0)
+	search := func(off, size int64) (from, to int64, err error) {
+		if from, to, err = seekData(p.in, off, size); err != nil {
+			err = p.at.fault(source, "reading", p.e, err)
+		}
+		return from, to, err
+	}
+	readUnnoted := func(to int64) error {
+		for ; end < to; end += unitSize {
+			if p.want[end/unitSize] == (sum{}) {
+				if err := p.readRun(ctx, end, min(end+unitSize, size), pieces); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := eachUnitRun(size, search, func(from, to int64) error {
+		if err := readUnnoted(from); err != nil {
+			return err
+		}
+		end = to
+		return p.readRun(ctx, from, to, pieces)
+	})
+	if err != nil {
+		return err
+	}
+	return readUnnoted(size)
+}
+
+func (p *unitPatch) readRun(ctx context.Context, from, to int64, pieces chan<- unitPiece) error {
+	next := readAhead{p.in, from, to}
+	for from < to {
+		next.advance(from)
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		buf := unitBuffers.Get()
+		piece := unitPiece{first: int(from / unitSize), data: buf[:min(to-from, int64(len(buf)))]}
+		if err := readFull(p.in, piece.data, from); err != nil {
+			return p.at.fault(source, "reading", p.e, err)
+		}
+		n := int64(len(piece.data))
+		pieces <- piece
+		p.c.meter.bytes.Add(n)
+		p.c.limit.wait(ctx, n)
+		from += n
+	}
+	return nil
+}
+
+func (u unitPiece) release() { unitBuffers.Put((*[pieceUnits * unitSize]byte)(u.data[:cap(u.data)])) }
+
+// unit returns a unit of the piece, or nil after the last.
+func (u unitPiece) unit(i int) []byte {
+	if from := i * unitSize; from < len(u.data) {
+		return u.data[from:min(from+unitSize, len(u.data))]
+	}
+	return nil
+}
+
+// verify reads the written units of the target from the device, and compares them with the source. All other units were
+// read from the device by an earlier pass, and equal the source.
+func (p *patchedUnits) verify(ctx context.Context, fd int) error {
+	return p.eachWritten(ctx, fd, p.size, func(i int, have sum) error {
+		if have != p.want[i] {
+			return mismatch("its contents differ")
+		}
+		return nil
+	})
+}
+
+// rehash sets the hashes of the target after the flush. Units that were not written keep theirs.
+func (p *patchedUnits) rehash(ctx context.Context, limit *Limiter, fd int, size int64, sums []sum) error {
+	for i := range sums {
+		switch {
+		case p.kept.holdsFor(i, size):
+			sums[i] = p.kept.sums[i]
+		case i >= len(p.written):
+			return errChanged
+		case p.want[i] != zerosOf(unitLength(size, i)): // zeros that were not written are in a hole, see markWholeHoles
+			p.written[i].Store(true)
+		}
+	}
+	return p.eachWritten(ctx, fd, size, func(i int, have sum) error {
+		limit.wait(ctx, unitSize)
+		sums[i] = have
+		return nil
+	})
+}
+
+func (p *patchedUnits) eachWritten(ctx context.Context, fd int, size int64, f func(i int, have sum) error) error {
+	whole := buffers.Get()
+	defer buffers.Put(whole)
+	if err := ignoringEINTR(func() error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
+		return err
+	}
+	ahead := 0
+	for i := range p.written {
+		if int64(i)*unitSize >= size {
+			break
+		}
+		for ; ahead < len(p.written) && ahead < i+readAheadSize/unitSize; ahead++ {
+			if p.written[ahead].Load() {
+				_ = unix.Fadvise(fd, int64(ahead)*unitSize, unitSize, unix.FADV_WILLNEED)
+			}
+		}
+		if !p.written[i].Load() {
+			continue
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		have := whole[:unitLength(size, i)]
+		if err := readFull(fd, have, int64(i)*unitSize); err != nil {
+			return err
+		}
+		if err := f(i, sha256.Sum256(have)); err != nil {
+			return err
+		}
+	}
+	return nil
 }

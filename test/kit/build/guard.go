@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/world"
 )
@@ -165,4 +168,142 @@ func objects[T metav1.Object](list []T) []metav1.Object {
 		all = append(all, o)
 	}
 	return all
+}
+
+// CheckStep returns an error if the patch of the function stores a record that is no valid next step of the set's present record, according
+// to operation.States and operation.MemberStates. A record of another set, or an unreadable record, counts as no record.
+func CheckStep(by api.Function, set *appsv1.StatefulSet, patch plan.Action) error {
+	records := operation.Of(set)
+	for key, before := range map[string]operation.Record{
+		api.StatusAnnotation: records.Resize, api.SleepAnnotation: records.Sleep, api.CleanupAnnotation: records.Cleanup,
+		api.ScaleAnnotation: records.Scale,
+	} {
+		for _, op := range patch.Ops {
+			text, written := op.Value.(string)
+			if !written || op.Path != "/metadata/annotations/"+strings.ReplaceAll(key, "/", "~1") {
+				continue
+			}
+			after := &api.Header{}
+			if err := json.Unmarshal([]byte(text), after); err != nil {
+				return err
+			}
+			if err := checkStep(by, headOf(before), after); err != nil {
+				return err
+			}
+			if err := wrongMembers(records.Resize, key, text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// wrongMembers returns an error if a member of the resize makes an invalid step.
+func wrongMembers(before *api.Resize, key, text string) error {
+	if key != api.StatusAnnotation {
+		return nil
+	}
+	after := &api.Resize{}
+	if err := json.Unmarshal([]byte(text), after); err != nil {
+		return err
+	}
+	return checkMemberSteps(before, after)
+}
+
+// headOf returns the header of the record, or nil.
+func headOf(record operation.Record) *api.Header {
+	switch r := record.(type) {
+	case *api.Resize:
+		if r != nil {
+			return &r.Header
+		}
+	case *api.Sleep:
+		if r != nil {
+			return &r.Header
+		}
+	case *api.Cleanup:
+		if r != nil {
+			return &r.Header
+		}
+	case *api.Scale:
+		if r != nil {
+			return &r.Header
+		}
+	}
+	return nil
+}
+
+// checkStep returns an error if operation.States does not allow the function the step from one record of a set to the next.
+// Before is nil without a former record.
+func checkStep(by api.Function, before, after *api.Header) error {
+	if err := checkPhases(before, after); err != nil {
+		return err
+	}
+	former := api.Phase("")
+	if before != nil && before.Operation == after.Operation {
+		former = before.Phase
+	}
+	if !operation.MayWrite(by, after.Kind, former, after.Phase) {
+		return fmt.Errorf("%s may not change a %s from %q to %s", by, after.Kind, former, after.Phase)
+	}
+	return nil
+}
+
+// checkPhases returns an error if no function may take the step.
+func checkPhases(before, after *api.Header) error {
+	state := operation.Find(after.Kind, after.Phase)
+	switch {
+	case state == nil:
+		return fmt.Errorf("a %s has no phase %q", after.Kind, after.Phase)
+	case before == nil || before.Operation != after.Operation:
+		if before != nil && !before.Phase.Terminal() {
+			return fmt.Errorf("%s %s cannot begin while %s %s is %s", after.Kind, after.Operation, before.Kind, before.Operation, before.Phase)
+		}
+		if !state.First {
+			return fmt.Errorf("a %s cannot begin in phase %s", after.Kind, after.Phase)
+		}
+		return nil
+	case before.Kind != after.Kind:
+		return fmt.Errorf("%s %s cannot become a %s", before.Kind, before.Operation, after.Kind)
+	case before.Phase == after.Phase:
+		return nil
+	}
+	if from := operation.Find(before.Kind, before.Phase); from == nil || !slices.Contains(from.Next, after.Phase) {
+		return fmt.Errorf("a %s cannot change from %s to %s", after.Kind, before.Phase, after.Phase)
+	}
+	return nil
+}
+
+// checkMemberSteps returns an error if operation.MemberStates does not allow the step of a member. When an operation fails, each
+// member becomes Kept, or Moved if it is on its new volumes.
+func checkMemberSteps(before, after *api.Resize) error {
+	if before == nil || before.Operation != after.Operation {
+		return nil
+	}
+	for i := range after.Members {
+		if i >= len(before.Members) {
+			break
+		}
+		former, present := &before.Members[i], &after.Members[i] // the order of members does not change
+		if former.Ordinal != present.Ordinal || former.Phase == present.Phase {
+			continue
+		}
+		next := []api.MemberPhase{api.MemberKept, api.MemberMoved}
+		if after.Phase == api.Moving {
+			next = nextMemberPhases(former.Phase)
+		}
+		if !slices.Contains(next, present.Phase) {
+			return fmt.Errorf("member %d cannot change from %s to %s while the operation is %s",
+				present.Ordinal, former.Phase, present.Phase, after.Phase)
+		}
+	}
+	return nil
+}
+
+func nextMemberPhases(phase api.MemberPhase) []api.MemberPhase {
+	i := slices.IndexFunc(operation.MemberStates, func(s operation.MemberState) bool { return s.Phase == phase })
+	if i < 0 {
+		return nil
+	}
+	return operation.MemberStates[i].Next
 }

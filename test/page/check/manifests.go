@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"regexp"
+	"strings"
 
 	yaml3 "go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
@@ -125,4 +127,64 @@ func checkTemplates(document []byte) error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// namedImage matches a value of DRYDOCK_IMAGE in a command, a manifest or a patch.
+var namedImage = regexp.MustCompile(`DRYDOCK_IMAGE["']?\s*[=:]\s*["']?([^\s"',}]+)`)
+
+// checkImages checks each value of DRYDOCK_IMAGE in the text. Tags are right if the text allows them.
+func checkImages(c *checker, text string) {
+	for i, line := range strings.Split(text, "\n") {
+		for _, m := range namedImage.FindAllStringSubmatch(line, -1) {
+			checkImage(c, i+1, m[1], strings.Contains(text, "DRYDOCK_ALLOW_TAGS"))
+		}
+	}
+}
+
+// checkImage checks that Drydock accepts the image. On a page, … stands for the digits of a digest.
+func checkImage(c *checker, line int, image string, allowTags bool) {
+	whole := strings.ReplaceAll(image, "sha256:…", "sha256:"+strings.Repeat("0", 64))
+	if fault, _ := api.ImageFault(whole, allowTags); fault != "" && !strings.Contains(image, "$") {
+		c.report(line, "image %s", fault)
+	}
+}
+
+// key matches a key of Drydock, also behind a backslash as jsonpath needs it. Longer names, as those of other domains, do not match.
+var key = regexp.MustCompile(`(?:(?:^|[^A-Za-z0-9.])drydock\.dev|drydock\\\.dev)/([a-z][a-z0-9-]*)`)
+
+// version matches the version of an API group, which is no key.
+var version = regexp.MustCompile(`^v[0-9]`)
+
+// checkKeys checks each key of Drydock in a line.
+func checkKeys(c *checker, line int, text string) {
+	for _, m := range key.FindAllStringSubmatch(text, -1) {
+		name := strings.TrimSuffix(m[1], "-") // kubectl removes KEY-
+		if _, known := c.project.keys[name]; !known && !version.MatchString(name) {
+			c.report(line, "there is no key drydock.dev/%s in shared/api or in a manifest to install", name)
+		}
+	}
+}
+
+// checkKind checks that an argument of kubectl names a key of this kind, and its value if Drydock parses it.
+func checkKind(c *checker, line int, argument, kind string) {
+	written, value, _ := strings.Cut(argument, "=")
+	name, isOurs := strings.CutPrefix(written, api.Prefix)
+	if !isOurs {
+		return
+	}
+	if kinds := c.project.keys[strings.TrimSuffix(name, "-")]; kinds != "" && !strings.Contains(kinds, kind) {
+		c.report(line, "%s is no %s", written, strings.ToLower(kind))
+		return
+	}
+	var err error
+	switch {
+	case strings.Contains(value, "…"):
+	case written == api.ResizeAnnotation && value != "auto":
+		_, err = api.ParseRequest(value)
+	case written == api.GrowAnnotation:
+		_, err = api.ParseGrow(value)
+	}
+	if err != nil {
+		c.report(line, "%s: %v", argument, err)
+	}
 }

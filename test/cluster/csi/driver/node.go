@@ -7,7 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -242,4 +244,203 @@ func (n node) NodeUnpublishVolume(ctx context.Context, r *csi.NodeUnpublishVolum
 		return nil, fmt.Errorf("removing %s: %w", r.TargetPath, err)
 	}
 	return &csi.NodeUnpublishVolumeResponse{}, nil
+}
+
+// mount is a line of /proc/self/mountinfo.
+type mount struct{ point, fileSystem, device string }
+
+func mounts() ([]mount, error) {
+	text, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("listing mounts: %w", err)
+	}
+	return parseMounts(string(text)), nil
+}
+
+// parseMounts parses mountinfo, proc_pid_mountinfo(5). The fifth field is the mount point; file system and device follow a dash.
+func parseMounts(mountinfo string) []mount {
+	unescape := strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+	var found []mount
+	for line := range strings.Lines(mountinfo) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields, source := strings.Fields(before), strings.Fields(after)
+		if len(fields) < 5 || len(source) < 2 {
+			continue
+		}
+		found = append(found, mount{unescape.Replace(fields[4]), source[0], unescape.Replace(source[1])})
+	}
+	return found
+}
+
+// mountAt returns the newest mount at a path, or nil.
+func mountAt(point string) (*mount, error) {
+	all, err := mounts()
+	for _, m := range slices.Backward(all) {
+		if m.point == point {
+			return &m, nil
+		}
+	}
+	return nil, err
+}
+
+// mountOf returns a mount of a device's file system, or nil.
+func mountOf(device string) (*mount, error) {
+	all, err := mounts()
+	for _, m := range all {
+		if m.device == device {
+			return &m, nil
+		}
+	}
+	return nil, err
+}
+
+// unmount removes every mount at a path. It is safe to repeat.
+func unmount(ctx context.Context, point string) error {
+	for {
+		at, err := mountAt(point)
+		if err != nil || at == nil {
+			return err
+		}
+		if _, err := command(ctx, "umount", point); err != nil {
+			return err
+		}
+	}
+}
+
+// ControllerExpandVolume enlarges the device. The node grows the file system: online in NodeExpandVolume, otherwise when it next stages the
+// volume.
+func (c controller) ControllerExpandVolume(
+	ctx context.Context, r *csi.ControllerExpandVolumeRequest,
+) (*csi.ControllerExpandVolumeResponse, error) {
+	v, release, err := c.use(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	image, bytes := c.store.image(volumes, v.ID), requested(r.CapacityRange)
+	if bytes > v.Bytes {
+		if err := c.canExpandNow(ctx, v, image); err != nil {
+			return nil, err
+		}
+		if err := c.disk.enlarge(ctx, image, bytes); err != nil {
+			return nil, err
+		}
+		v.Bytes = bytes
+		if err := c.store.save(volumes, v); err != nil {
+			return nil, err
+		}
+	}
+	return &csi.ControllerExpandVolumeResponse{CapacityBytes: v.Bytes, NodeExpansionRequired: r.VolumeCapability.GetBlock() == nil}, nil
+}
+
+func (c controller) canExpandNow(ctx context.Context, v *record, image string) error {
+	if !c.offline {
+		return nil
+	}
+	device, err := c.disk.device(ctx, image)
+	if err != nil {
+		return err
+	}
+	if v.Attached || device != "" {
+		return status.Errorf(codes.FailedPrecondition, "volume %s is attached or staged, and driver %s expands it only offline", v.ID, c.name)
+	}
+	return nil
+}
+
+// NodeExpandVolume grows the file system to the size of its device.
+func (n node) NodeExpandVolume(ctx context.Context, r *csi.NodeExpandVolumeRequest) (*csi.NodeExpandVolumeResponse, error) {
+	v, release, err := n.use(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	response := &csi.NodeExpandVolumeResponse{CapacityBytes: v.Bytes}
+	if r.VolumeCapability.GetBlock() != nil {
+		return response, nil
+	}
+	device, err := n.disk.device(ctx, n.store.image(volumes, v.ID))
+	if err != nil {
+		return nil, err
+	}
+	at, err := mountAt(r.VolumePath)
+	if err != nil {
+		return nil, err
+	}
+	if device == "" || at == nil {
+		return nil, status.Errorf(codes.NotFound, "volume %s is not mounted at %s", v.ID, r.VolumePath)
+	}
+	return response, n.disk.growMounted(ctx, at.fileSystem, device, r.VolumePath)
+}
+
+// ControllerModifyVolume sets the parameters of a VolumeAttributesClass. For a staged volume they apply at once.
+func (c controller) ControllerModifyVolume(
+	ctx context.Context, r *csi.ControllerModifyVolumeRequest,
+) (*csi.ControllerModifyVolumeResponse, error) {
+	release, err := c.locks.take(ctx, r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	if err := checkMutable(r.MutableParameters); err != nil {
+		return nil, err
+	}
+	v, err := c.store.find(r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	v.Mutable = r.MutableParameters
+	device, err := c.disk.device(ctx, c.store.image(volumes, v.ID))
+	if err != nil {
+		return nil, err
+	}
+	if err := c.tune(v, device); err != nil {
+		return nil, err
+	}
+	return &csi.ControllerModifyVolumeResponse{}, c.store.save(volumes, v)
+}
+
+// tune applies the parameters of the volume's VolumeAttributesClass to a device.
+func (d *driver) tune(v *record, device string) error {
+	if size := v.Mutable[readAheadKiB]; size != "" && device != "" {
+		return d.disk.setReadAhead(device, size)
+	}
+	return nil
+}
+
+func checkMutable(parameters map[string]string) error {
+	for name, value := range parameters {
+		if name != readAheadKiB {
+			return status.Errorf(codes.InvalidArgument, "volumes have no attribute %s", name)
+		}
+		if _, err := strconv.ParseUint(value, 10, 16); err != nil {
+			return status.Errorf(codes.InvalidArgument, "attribute %s is not a number of KiB: %q", name, value)
+		}
+	}
+	return nil
+}
+
+// NodeGetVolumeStats returns the same numbers as df.
+func (n node) NodeGetVolumeStats(_ context.Context, r *csi.NodeGetVolumeStatsRequest) (*csi.NodeGetVolumeStatsResponse, error) {
+	v, err := n.store.find(r.VolumeId)
+	if err != nil {
+		return nil, err
+	}
+	var info syscall.Stat_t
+	if err := syscall.Stat(r.VolumePath, &info); err != nil {
+		return nil, status.Errorf(codes.NotFound, "volume %s is not at %s: %v", v.ID, r.VolumePath, err)
+	}
+	if info.Mode&syscall.S_IFMT == syscall.S_IFBLK {
+		return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: v.Bytes}}}, nil
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(r.VolumePath, &fs); err != nil {
+		return nil, fmt.Errorf("reading the usage of volume %s: %w", v.ID, err)
+	}
+	usage := func(unit csi.VolumeUsage_Unit, size int64, total, free, available uint64) *csi.VolumeUsage {
+		return &csi.VolumeUsage{Unit: unit, Total: int64(total) * size, Used: int64(total-free) * size, Available: int64(available) * size}
+	}
+	return &csi.NodeGetVolumeStatsResponse{Usage: []*csi.VolumeUsage{
+		usage(csi.VolumeUsage_BYTES, fs.Bsize, fs.Blocks, fs.Bfree, fs.Bavail),
+		usage(csi.VolumeUsage_INODES, 1, fs.Files, fs.Ffree, fs.Ffree),
+	}}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/binary"
 	"hash"
 
 	"golang.org/x/sys/unix"
@@ -144,4 +145,51 @@ func readFull(fd int, buf []byte, off int64) error {
 		buf, off = buf[n:], off+int64(n)
 	}
 	return nil
+}
+
+// sum is a SHA-256 hash.
+type sum = [sha256.Size]byte
+
+// writeInt adds the number to the hash, as 8 bytes in big endian.
+func writeInt(h hash.Hash, n int64) {
+	var b [8]byte
+	binary.BigEndian.PutUint64(b[:], uint64(n))
+	h.Write(b[:])
+}
+
+// writeString adds the length of the string and its bytes to the hash.
+func writeString(h hash.Hash, s string) {
+	writeInt(h, int64(len(s)))
+	h.Write([]byte(s))
+}
+
+// compareBlock is the number of bytes that are compared and written at once: devices rarely write less.
+const compareBlock = 4096
+
+// differingRun returns how many bytes are equal at the beginning, and how many differ after them, in whole blocks.
+func differingRun(a, b []byte) (same, differ int) {
+	for same < len(a) && equalBlock(a, b, same) {
+		same += compareBlock
+	}
+	same = min(same, len(a))
+	end := same
+	for end < len(a) && !equalBlock(a, b, end) {
+		end += compareBlock
+	}
+	return same, min(end, len(a)) - same
+}
+
+func equalBlock(a, b []byte, at int) bool {
+	end := min(at+compareBlock, len(a))
+	return bytes.Equal(a[at:end], b[at:end])
+}
+
+// bigFileMin is the minimum size of a big file. In two passes, only the differing blocks of a big file are written,
+// under its final name. A run that dies may leave a mixture of old and new blocks. The next run recognizes it: the
+// file's time is set last, and no record contains its inode in that state.
+const bigFileMin = 1 << 20
+
+// isBig reports whether a file is compared and written by blocks.
+func (c *copier) isBig(e *entry) bool {
+	return c.pass != PassWhole && e.meta.isRegular() && e.meta.size >= bigFileMin
 }

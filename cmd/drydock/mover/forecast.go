@@ -1,0 +1,231 @@
+//go:build linux
+
+package mover
+
+import (
+	"context"
+	"crypto/sha256"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Figures are the measurements of a first pass, and the work that it leaves to the final pass.
+type Figures struct {
+	Scan      time.Duration // of reading the source's tree
+	Metadata  time.Duration // of comparing all entries on both sides, without contents
+	Flush     time.Duration // of the target
+	Copy      Cost          // of updating files of the target
+	Check     Cost          // of verifying files
+	Remaining Work
+}
+
+// Work is the amount of change: the files whose contents the final pass must read on both sides, and the entries it must
+// delete. Files of at least bigFileMin are big, others are small.
+type Work struct {
+	Files     int64 // small files
+	Bytes     int64 // data of big files
+	Largest   int64 // data of the largest one
+	Kept      int64 // the part of Bytes with kept hashes: the verification reads only what differs
+	Deletions int64 // entries to delete, at least
+}
+
+// toVerify returns the work of the verification.
+func (w Work) toVerify() Work {
+	w.Bytes -= w.Kept
+	w.Largest = min(w.Largest, w.Bytes)
+	return w
+}
+
+// Forecast returns how long a final pass would take if it started now.
+func (f Figures) Forecast() time.Duration {
+	return f.Scan + f.Metadata + f.Flush + f.Contents()
+}
+
+// Contents returns the part of the forecast that depends on changes: reading and writing contents, and deleting.
+func (f Figures) Contents() time.Duration {
+	copying, checking := f.costs()
+	return copying.timeFor(f.Remaining) + checking.timeFor(f.Remaining.toVerify()) + time.Duration(f.Remaining.Deletions)*deletionCost
+}
+
+// WithGapsFrom returns the figures with missing measurements taken from an earlier pass.
+func (f Figures) WithGapsFrom(earlier Figures) Figures {
+	f.Copy, f.Check = f.Copy.filledFrom(earlier.Copy), f.Check.filledFrom(earlier.Check)
+	return f
+}
+
+// costs returns both costs. A missing one is taken from the other one, or else from defaultCost. Verification is at most
+// as fast as this process can hash.
+func (f Figures) costs() (copying, checking Cost) {
+	copying = f.Copy.filledFrom(f.Check).filledFrom(defaultCost)
+	checking = copying
+	checking.Rate = min(checking.Rate, hashRate())
+	return copying, f.Check.filledFrom(checking)
+}
+
+// add counts a file.
+func (w *Work) add(size, data int64) {
+	if size < bigFileMin {
+		w.Files++
+		return
+	}
+	w.Bytes += data
+	w.Largest = max(w.Largest, data)
+}
+
+// timeFor returns how long the work takes. A single file is read by one worker, so the largest file is a lower bound.
+func (c Cost) timeFor(w Work) time.Duration {
+	busy := float64(w.Files)*c.File.Seconds() + c.seconds(w.Bytes)
+	return inSeconds(max(busy/max(1, c.Workers), c.seconds(w.Largest)))
+}
+
+// Cost is the time that one worker needs for files, as a pass has measured it.
+type Cost struct {
+	File    time.Duration // for a small file; 0 if it was not measured
+	Rate    float64       // bytes per second of big files, read on both sides; 0 if it was not measured
+	Workers float64       // average number of busy workers
+}
+
+// deletionCost is the time to delete one entry.
+const deletionCost = 50 * time.Microsecond
+
+func (c Cost) seconds(bytes int64) float64 { return float64(bytes) / c.Rate }
+
+func inSeconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// filledFrom returns the cost with missing measurements taken from an earlier pass.
+func (c Cost) filledFrom(earlier Cost) Cost {
+	if c.File == 0 {
+		c.File = earlier.File
+	}
+	if c.Rate == 0 {
+		c.Rate = earlier.Rate
+	}
+	if c.Workers == 0 {
+		c.Workers = earlier.Workers
+	}
+	return c
+}
+
+// defaultCost is the cost on slow storage. It is used until a pass measures one: a pass that finds no change measures
+// nothing.
+var defaultCost = Cost{File: 20 * time.Millisecond, Rate: 50e6, Workers: 1}
+
+// timedStep adds the duration of a step that reads no contents.
+func (c *copier) timedStep(step func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		began := time.Now()
+		defer func() { c.cost.steps += time.Since(began) }()
+		return step(ctx)
+	}
+}
+
+func (c *copier) fillTimed(ctx context.Context) error {
+	return c.cost.copy.measure(c.limit, func() error { return c.fill(ctx) })
+}
+
+// measureFirstPass computes the figures at the end of a first pass.
+func (c *copier) measureFirstPass(ctx context.Context) error {
+	k := c.newFirstPassState()
+	c.keepHashes(ctx, k)
+	c.sampleCheck(ctx, k)
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	c.state, c.measured = k, c.figures(k)
+	return nil
+}
+
+// figures returns the figures of a first pass. A final pass visits each entry twice, to copy it and to verify it. A
+// first pass verifies only the entries that it can record, so the larger of both costs counts twice.
+func (c *copier) figures(k *firstPassState) Figures {
+	visit := max(c.cost.copy.metadata(), c.cost.check.metadata())
+	return Figures{
+		Scan: c.cost.scan, Metadata: c.cost.steps + 2*visit, Flush: c.cost.flush,
+		Copy: c.cost.copy.cost(), Check: c.cost.check.cost(), Remaining: k.remaining(c.tree),
+	}
+}
+
+// effort is the time that a phase took: as wall clock, and in nanoseconds summed over its workers.
+type effort struct {
+	wall   time.Duration
+	waited time.Duration // for the bandwidth limit, summed over the workers
+	tasks  atomic.Int64  // all work, in nanoseconds
+
+	files    atomic.Int64 // number of small files that were processed
+	small    atomic.Int64
+	bigBytes atomic.Int64
+	big      atomic.Int64
+}
+
+// contents adds the processing of one file's contents.
+func (e *effort) contents(size, data int64, began time.Time) {
+	took := int64(time.Since(began))
+	if size < bigFileMin {
+		e.files.Add(1)
+		e.small.Add(took)
+		return
+	}
+	e.bigBytes.Add(data)
+	e.big.Add(took)
+}
+
+// task adds a complete task of a worker.
+func (e *effort) task(began time.Time) { e.tasks.Add(int64(time.Since(began))) }
+
+// measure runs a phase and takes its time.
+func (e *effort) measure(l *Limiter, phase func() error) error {
+	began, waited := time.Now(), l.totalWait()
+	err := phase()
+	e.wall, e.waited = time.Since(began), l.totalWait()-waited
+	return err
+}
+
+func (l *Limiter) totalWait() time.Duration {
+	if l == nil {
+		return 0
+	}
+	return time.Duration(l.waited.Load())
+}
+
+// cost returns the cost without the waits for the bandwidth limit.
+func (e *effort) cost() Cost {
+	small, big := float64(e.small.Load()), float64(e.big.Load())
+	if busy := small + big; busy > 0 {
+		working := max(0.01, 1-float64(e.waited)/busy)
+		small, big = small*working, big*working
+	}
+	var c Cost
+	if n := e.files.Load(); n > 0 {
+		c.File = time.Duration(small / float64(n))
+	}
+	if n := e.bigBytes.Load(); n > 0 && big > 0 {
+		c.Rate = float64(n) / (big / float64(time.Second))
+	}
+	if e.wall > 0 {
+		c.Workers = float64(e.tasks.Load()) / float64(e.wall)
+	}
+	return c
+}
+
+// metadata returns the part of the phase's duration that was not spent on contents.
+func (e *effort) metadata() time.Duration {
+	tasks := e.tasks.Load()
+	if tasks <= 0 {
+		return e.wall
+	}
+	share := float64(e.small.Load()+e.big.Load()) / float64(tasks)
+	return time.Duration(float64(e.wall) * max(0, 1-share))
+}
+
+// hashRate returns how many bytes per second one worker of this process can hash.
+var hashRate = sync.OnceValue(func() float64 {
+	buf, h := make([]byte, bufferSize), sha256.New()
+	began := time.Now()
+	n := 0
+	for time.Since(began) < 5*time.Millisecond {
+		h.Write(buf)
+		n += len(buf)
+	}
+	return float64(n) / time.Since(began).Seconds()
+})
