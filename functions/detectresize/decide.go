@@ -94,6 +94,10 @@ func wantedChanges(in Input) (*resize.Changes, plan.Plan) {
 		return nil, plan.Do(reason, warn(in, "", reason, err.Error()))
 	case slices.Contains([]api.Reason{api.UpToDate, api.NotRequested, api.AlreadyRefused}, reason) && operation.RetryNamesNothing(in.Set):
 		return nil, explainRetry(in)
+	case slices.Contains([]api.Reason{api.UpToDate, api.NotRequested, api.AlreadyRefused}, reason) && resize.RollbackNamesNoSet(in.Set):
+		return nil, plan.Do(api.RollbackImpossible, warn(in, "", api.RollbackImpossible, fmt.Sprintf("annotation %s has no effect: an operator "+
+			"makes StatefulSet %s, and may copy annotations to it again and again. Remove it, also from the resource of the operator, and run "+
+			"kubectl drydock rollback -n %s sts/%[2]s", api.RollbackAnnotation, in.Set.Name, in.Set.Namespace)))
 	case reason == api.UpToDate, reason == api.NotRequested && !operation.Of(in.Set).SleepRests():
 		return nil, removeNeedlessRetry(in, reason)
 	}
@@ -217,9 +221,14 @@ func rollbackObstacle(in Input, changes *resize.Changes, operation string) *resi
 }
 
 // refuseRollback reports the problem in an Event and removes the rollback annotation, so that the rollback does not begin later, when its
-// user no longer thinks of it.
+// user no longer thinks of it. An operator might write the annotation again, so there it stays, and the record says that it is answered.
 func refuseRollback(in Input, found resize.Problem) plan.Plan {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
+	if record, _ := in.Record(); record != nil && statefulset.Controller(in.Set) != nil {
+		next := record.Clone()
+		resize.AnswerRollback(in.Set, next)
+		patch = operation.Store(in.Set, next)
+	}
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "the rollback is refused: "+found.Message))...)
 }
 

@@ -163,6 +163,13 @@ func oldVolume(claim string) objects {
 // TestRollbackRequests: a rollback starts if all old volumes are available.
 func TestRollbackRequests(t *testing.T) {
 	requested := build.Annotation(api.RollbackAnnotation, build.ID)
+	ordered := build.Edit(func(s *appsv1.StatefulSet) { // as kubectl drydock rollback orders it under an operator
+		build.Annotation(api.RollbackAnnotation, build.ID+"@"+string(s.UID)+"/1")(s)
+	})
+	answered := func(record *api.Resize) *api.Resize {
+		record.AnsweredRollback = build.ID + "@" + string(build.Set("web").UID) + "/1"
+		return record
+	}
 	old := func(r *api.Resize) {
 		for _, m := range r.Moves() {
 			m.OldVolume = "pv-old-" + m.Claim
@@ -189,19 +196,28 @@ func TestRollbackRequests(t *testing.T) {
 		row{"one of two old volumes is gone", given(set(requested, build.Status(done)), bothMembers(), oldVolume("data-web-0"))},
 		row{"only some members were moved: these members go back",
 			given(set(requested, build.Status(partly)), bothMembers(), oldVolume("data-web-1"))},
-		row{"under an operator, no old volume is retained",
-			given(ofOperator("64Mi", "fixed", requested, build.Status(build.Operation(api.Succeeded))), bothMembers())},
-		row{"under an operator, no old volume is retained, and a resize is requested", given(ofOperator("64Mi", "fixed", requested,
+		row{"under an operator, the rollback starts", given(ofOperator("64Mi", "fixed", ordered, build.Status(done)), bothMembers(), kept)},
+		row{"under an operator, no old volume is retained: the annotation may be copied again, so it stays",
+			given(ofOperator("64Mi", "fixed", ordered, build.Status(build.Operation(api.Succeeded))), bothMembers())},
+		row{"under an operator, no old volume is retained, and the record is lost",
+			given(ofOperator("64Mi", "fixed", ordered), bothMembers())},
+		row{"under an operator, the refused annotation is copied again",
+			given(ofOperator("64Mi", "fixed", ordered, build.Status(answered(build.Operation(api.Succeeded)))), bothMembers())},
+		row{"under an operator, the annotation is refused, and a resize is requested", given(ofOperator("64Mi", "fixed", ordered,
 			build.Resize("data=32Mi"), build.Status(build.Operation(api.Succeeded))), bothMembers())},
+		row{"under an operator, the annotation names no set",
+			given(ofOperator("64Mi", "fixed", requested, build.Status(done)), bothMembers(), kept)},
 		row{"a retry event comes while the rollback waits", with(given(set(requested), tied, claims("data-web-1"), pods(), kept),
 			func(in *Input) { in.Retry = &resize.Retry{} })},
 		row{"under an operator, the rollback has begun, and its annotation is copied again",
-			given(ofOperator("64Mi", "fixed", requested, build.Status(again(api.Moving))), bothMembers(), kept)},
+			given(ofOperator("64Mi", "fixed", ordered, build.Status(answered(again(api.Moving)))), bothMembers(), kept)},
 		row{"under an operator, the rollback failed, and its annotation is copied again",
-			given(ofOperator("64Mi", "fixed", requested, build.Status(again(api.Failed))), bothMembers(), kept)},
-		row{"under an operator, the rollback failed, and a user repeats it",
-			given(ofOperator("64Mi", "fixed",
-				build.Annotation(api.RollbackAnnotation, "ba9876543210"), build.Status(again(api.Failed))), bothMembers(), kept)},
+			given(ofOperator("64Mi", "fixed", ordered, build.Status(answered(again(api.Failed)))), bothMembers(), kept)},
+		row{"under an operator, the rollback failed, and a user repeats it", given(ofOperator("64Mi", "fixed",
+			build.Annotation(api.RollbackAnnotation, build.ID+"@"+string(build.Set("web").UID)+"/2"),
+			build.Status(answered(again(api.Failed)))), bothMembers(), kept)},
+		row{"under an operator, an old rollback is copied again after a resize",
+			given(ofOperator("64Mi", "fixed", ordered, build.Status(answered(done))), bothMembers(), kept)},
 	)
 }
 

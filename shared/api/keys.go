@@ -85,8 +85,9 @@ const (
 	RetryAnnotation = Prefix + "retry"
 
 	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on
-	// the volumes that they replace. It is removed when the rollback begins or is refused. On a StatefulSet that an operator makes, a copy of
-	// what was just rolled back does nothing.
+	// the volumes that they replace. It is removed when the rollback begins or is refused. On a StatefulSet that an operator makes, the
+	// value also names the StatefulSet and a time, as kubectl drydock rollback writes it. Each value counts once, because an operator may
+	// copy it again and again.
 	RollbackAnnotation = Prefix + "rollback"
 
 	// AbortAnnotation on a StatefulSet, with any value, ends its operation. Moved members stay on their new volumes, the others start on

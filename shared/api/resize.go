@@ -29,6 +29,9 @@ type Resize struct {
 	Strategy Strategy `json:"strategy,omitempty"`
 	// RollsBack is the operation whose old volumes a rollback restores.
 	RollsBack string `json:"rollsBack,omitempty"`
+	// AnsweredRollback is the latest order for a rollback that was begun or refused, if an operator makes the set. A copy of it does nothing.
+	// Later records keep it.
+	AnsweredRollback string `json:"answeredRollback,omitempty"`
 	// Templates are the volumeClaimTemplates that change, with their new values.
 	Templates []TemplateTarget `json:"templates,omitempty"`
 	// ReplaceSet is true when the StatefulSet must be created again, because its own templates or fields change.

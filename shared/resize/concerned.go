@@ -95,7 +95,7 @@ func concernedByRequest(c operation.Change, record *api.Resize) []api.Function {
 	case c.Gone || !statefulset.Managed(set) || set.DeletionTimestamp != nil || c.Records.Busy(api.KindResize):
 		return nil
 	case c.Records.ResizeRetried(set) && (api.WantsSizes(set) || !c.Records.SleepRests()),
-		operation.RetryNamesNothing(set), RequestedRollback(set, record) != "":
+		operation.RetryNamesNothing(set), RollbackNamesNoSet(set), RequestedRollback(set, record) != "":
 		return detect
 	case !requested && growTo == "":
 		return nil

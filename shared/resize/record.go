@@ -25,8 +25,12 @@ func (w *Changes) EmptyRecord(in Input, phase api.Phase) *api.Resize {
 		Operation: api.OperationID(in.Set.UID, cmp.Or(w.seed, w.Request), w.Attempt),
 		Set:       api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: metav1.NewTime(in.Now),
 	}, RollsBack: w.rollsBack}
+	if former, _ := in.Record(); former != nil {
+		record.AnsweredRollback = former.AnsweredRollback
+	}
 	if w.rollsBack != "" {
 		record.Kind = api.KindRollback
+		AnswerRollback(in.Set, record)
 	}
 	return record
 }

@@ -2,8 +2,11 @@ package resize
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +14,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
@@ -63,27 +67,50 @@ func Rollback(in Input, operation string) *Changes {
 }
 
 // RequestedRollback returns the id of the operation that the set's annotation asks to roll back, or nothing. record belongs to the set's
-// latest operation. An operator may copy annotations of its resource to its set again and again, so there the id of an operation that was
-// just rolled back, or was to be, does nothing. A failed rollback is repeated by its own id.
+// latest operation. An operator may copy annotations of its resource to its set again and again, so there an order counts only for the set
+// that it names, and once.
 func RequestedRollback(set *appsv1.StatefulSet, record *api.Resize) string {
-	id := set.Annotations[api.RollbackAnnotation]
+	order := set.Annotations[api.RollbackAnnotation]
+	id, uid, valid := parseRollback(order)
 	switch {
-	case id == "" || statefulset.Controller(set) == nil || record == nil || !record.IsRollback():
-		return id
-	case id == record.RollsBack:
+	case statefulset.Controller(set) == nil:
+		return order
+	case !valid || uid != string(set.UID), record != nil && record.AnsweredRollback == clipOrder(order):
 		return ""
-	case id == record.Operation && record.Phase == api.Failed:
-		return record.RollsBack
 	}
 	return id
 }
 
-// RollbackID returns the value of the annotation that asks for a rollback of the operation. record belongs to the set's latest operation.
-func RollbackID(set *appsv1.StatefulSet, record *api.Resize, operation string) string {
-	if statefulset.Controller(set) != nil && isFailedRollback(record, operation) {
-		return record.Operation
+// RollbackOrder returns the value of the annotation that asks, at the given time, for a rollback of the operation. On a set that an operator
+// makes, it names the set, and the time makes it differ from each earlier order.
+func RollbackOrder(set *appsv1.StatefulSet, operation string, now time.Time) string {
+	if statefulset.Controller(set) == nil {
+		return operation
 	}
-	return operation
+	return fmt.Sprintf("%s@%s/%d", operation, set.UID, now.Unix())
+}
+
+// RollbackNamesNoSet reports whether an operator makes the set, and the rollback annotation does not name a set, so it has no effect.
+func RollbackNamesNoSet(set *appsv1.StatefulSet) bool {
+	_, _, valid := parseRollback(set.Annotations[api.RollbackAnnotation])
+	return statefulset.Controller(set) != nil && !valid && set.Annotations[api.RollbackAnnotation] != ""
+}
+
+// parseRollback returns the operation and the UID in the value that RollbackOrder returns for the set of an operator.
+func parseRollback(order string) (operation, uid string, valid bool) {
+	operation, rest, named := strings.Cut(order, "@")
+	uid, _, timed := strings.Cut(rest, "/")
+	return operation, uid, named && timed
+}
+
+// clipOrder limits what the record stores of an order, to more than a valid one needs.
+func clipOrder(order string) string { return text.Clip(order, 80) }
+
+// AnswerRollback stores in the record that the set's order for a rollback is answered, if an operator makes the set.
+func AnswerRollback(set *appsv1.StatefulSet, record *api.Resize) {
+	if statefulset.Controller(set) != nil {
+		record.AnsweredRollback = clipOrder(set.Annotations[api.RollbackAnnotation])
+	}
 }
 
 // restoreTemplates sets the templates that fit the old volumes.

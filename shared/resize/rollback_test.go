@@ -1,6 +1,7 @@
 package resize
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/text"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -205,42 +207,60 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRequestedRollback: under an operator, which may copy the annotation again and again, it does not begin what was just rolled back.
+// TestRequestedRollback: under an operator, which may copy the annotation again and again, an order counts for one set and once.
 // Invariants: I7.
 func TestRequestedRollback(t *testing.T) {
-	const rolledBack, other = "ba9876543210", "c0ffee012345"
-	rollback := func(phase api.Phase) *api.Resize {
-		return build.Operation(phase, build.RollbackOf(build.ID), func(r *api.Resize) { r.Operation = rolledBack })
+	owned, free := build.Set("web", build.ControlledBy("Database", "main"), build.UID("uid-now")), build.Set("web", build.UID("uid-now"))
+	order := RollbackOrder(owned, build.ID, build.Now)
+	answered := func(order string) *api.Resize {
+		return build.Operation(api.Succeeded, func(r *api.Resize) { r.AnsweredRollback = order })
 	}
 	for name, row := range map[string]struct {
 		record      *api.Resize
 		value       string
 		owned, free string
+		unnamed     bool
 	}{
-		"no annotation":                      {build.Operation(api.Succeeded), "", "", ""},
-		"the latest operation":               {build.Operation(api.Succeeded), build.ID, build.ID, build.ID},
-		"the record is lost":                 {nil, build.ID, build.ID, build.ID},
-		"an earlier operation":               {build.Operation(api.Succeeded), other, other, other},
-		"what was rolled back":               {rollback(api.Succeeded), build.ID, "", build.ID},
-		"the rollback itself":                {rollback(api.Succeeded), rolledBack, rolledBack, rolledBack},
-		"the rollback failed":                {rollback(api.Failed), build.ID, "", build.ID},
-		"the rollback failed, by its own id": {rollback(api.Failed), rolledBack, build.ID, rolledBack},
+		"no annotation":         {record: answered("")},
+		"the order":             {answered(""), order, build.ID, order, false},
+		"the record is lost":    {nil, order, build.ID, order, false},
+		"a copy of the order":   {answered(order), order, "", order, false},
+		"a later order":         {answered(order), RollbackOrder(owned, build.ID, build.Now.Add(time.Second)), build.ID, "", false},
+		"the order for another": {answered(""), build.ID + "@uid-former/1", "", "", false},
+		"an id alone":           {answered(""), build.ID, "", build.ID, true},
+		"no time":               {answered(""), build.ID + "@uid-now", "", "", true},
+		"a long text":           {answered(text.Clip(order+strings.Repeat("x", 100), 80)), order + strings.Repeat("x", 100), "", "", false},
 	} {
-		annotated := build.Annotation(api.RollbackAnnotation, row.value)
-		if got := RequestedRollback(build.Set("web", annotated, build.ControlledBy("Database", "main")), row.record); got != row.owned {
+		owned.Annotations = map[string]string{api.RollbackAnnotation: row.value}
+		free.Annotations = owned.Annotations
+		if got := RequestedRollback(owned, row.record); got != row.owned {
 			t.Errorf("%s, with an operator: %q, want %q", name, got, row.owned)
 		}
-		if got := RequestedRollback(build.Set("web", annotated), row.record); got != row.free {
-			t.Errorf("%s, without an operator: %q, want %q", name, got, row.free)
+		if got := RequestedRollback(free, row.record); got != cmp.Or(row.free, row.value) {
+			t.Errorf("%s, without an operator: %q, want %q", name, got, cmp.Or(row.free, row.value))
+		}
+		if RollbackNamesNoSet(owned) != row.unnamed || RollbackNamesNoSet(free) {
+			t.Errorf("%s: the annotation names no set: %t, want %t", name, !row.unnamed, row.unnamed)
 		}
 	}
-	owned := build.Set("web", build.ControlledBy("Database", "main"))
-	for _, record := range []*api.Resize{nil, build.Operation(api.Succeeded), build.Operation(api.Refused), rollback(api.Failed)} {
-		asked := RollbackID(owned, record, build.ID)
-		owned.Annotations = map[string]string{api.RollbackAnnotation: asked}
-		if got := RequestedRollback(owned, record); got != build.ID {
-			t.Errorf("the value %s for record %v asks for %q", asked, record, got)
+	if got := RollbackOrder(free, build.ID, build.Now); got != build.ID {
+		t.Errorf("the order without an operator is %q", got)
+	}
+}
+
+// TestOrderForRollbackIsAnsweredOnce: later records keep the answer, so a copy does not undo what was resized since.
+// Invariants: I7.
+func TestOrderForRollbackIsAnsweredOnce(t *testing.T) {
+	in := input(resizedSet(), currentClaim("data-web-0"))
+	build.ControlledBy("Database", "main")(in.Set)
+	in.Set.Annotations[api.RollbackAnnotation] = RollbackOrder(in.Set, build.ID, build.Now)
+	for _, next := range []func(Input) *Changes{func(in Input) *Changes { return Rollback(in, build.ID) }, Compare} {
+		record := next(in).EmptyRecord(in, api.Succeeded)
+		if RequestedRollback(in.Set, record) != "" {
+			t.Errorf("the order counts again after %+v", record)
 		}
+		in.Set = build.Set("web", build.Status(record), build.ControlledBy("Database", "main"), build.UID(string(in.Set.UID)),
+			build.Annotation(api.RollbackAnnotation, in.Set.Annotations[api.RollbackAnnotation]))
 	}
 }
 

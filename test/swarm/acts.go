@@ -2,6 +2,7 @@ package swarm
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/members"
+	"drydock.dev/shared/resize"
 	"drydock.dev/test/swarm/apiserver"
 )
 
@@ -288,7 +290,8 @@ func (w *World) rollback(set string, b int) {
 				}
 			}
 		}
-		w.command(set, api.RollbackAnnotation, id, b)
+		live := apiserver.Decode[appsv1.StatefulSet](w.set(set))
+		w.command(set, api.RollbackAnnotation, resize.RollbackOrder(live, fmt.Sprint(id), w.usersNow()), b)
 	}
 }
 

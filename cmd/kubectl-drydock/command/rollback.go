@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -86,8 +87,8 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 		if err := unchanged(in.Set, live); err != nil {
 			return nil, err
 		}
-		record, err := statusOf(live)
-		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, resize.RollbackID(live, record, operation)), err
+		order := resize.RollbackOrder(live, operation, time.Now())
+		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, order), nil
 	})
 	if err != nil {
 		return err
