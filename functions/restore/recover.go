@@ -15,8 +15,9 @@ import (
 )
 
 // recoverLost continues an operation from its journal if the StatefulSet is gone, was replaced by another one with the same name, or has
-// lost its record. A set that Drydock itself deleted is created again. Any other operation is undone.
-func recoverLost(in Input, record *api.Resize) (plan.Plan, bool) {
+// lost its record. A set that Drydock itself deleted is created again. Any other operation is undone. If there are several, one may have to
+// wait for what another one holds.
+func recoverLost(in Input, record *api.Resize) (waits plan.Plan, lost bool) {
 	for _, revision := range in.Journals {
 		journal, err := api.LoadJournal(revision)
 		switch {
@@ -32,9 +33,15 @@ func recoverLost(in Input, record *api.Resize) (plan.Plan, bool) {
 		case in.Set == nil && manifest != nil:
 			return recreateFromJournal(in, revision, manifest), true
 		}
-		return undoLost(confineVolumes(in, journal.Record.Operation), &journal.Record, revision), true
+		p := undoLost(confineVolumes(in, journal.Record.Operation), &journal.Record, revision)
+		if p.Kind == plan.KindDo {
+			return p, true
+		}
+		if !lost {
+			waits, lost = p, true
+		}
 	}
-	return plan.Plan{}, false
+	return waits, lost
 }
 
 // recreateFromJournal creates the set from the manifest in its journal.

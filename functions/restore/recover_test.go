@@ -22,6 +22,8 @@ func TestOperationOfLostSetIsUndone(t *testing.T) {
 	back := oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))
 	ends := build.Edit(func(s *appsv1.StatefulSet) { build.Deleting()(s) })
 	stuck := append(frozenClaim(web0, "example.com/keep"), copyVolume(web0)...)
+	other := build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, web1),
+		func(r *api.Resize) { r.Operation = "ba9876543210" }))
 	late := func(in *Input) { in.Waited = time.Minute }
 	check(t,
 		testCase{"the set is gone, a mover is there: it goes",
@@ -55,6 +57,11 @@ func TestOperationOfLostSetIsUndone(t *testing.T) {
 		testCase{"a claim stays Terminating before the deadline", with(situation(undoingSince(time.Minute), stuck), late)},
 		testCase{"a claim stays Terminating past the deadline: the user gets a warning",
 			with(situation(undoingSince(time.Hour), stuck), late)},
+		testCase{"two operations are lost, and the first waits for a claim: the second is undone",
+			situation(objects{other}, frozenClaim(web1, "example.com/keep"), copyVolume(web1), journalOf(web0), heldPodOf(0), source(web0),
+				target(web0))},
+		testCase{"two operations are lost, and both wait", with(situation(objects{other}, stuck, journalOf(web0), frozenClaim(web1,
+			"example.com/keep"), copyVolume(web1)), late)},
 		testCase{"the journal cannot be read", situation(objects{build.With(journalOf(web0)[0],
 			build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") }))}, source(web0))},
 	)

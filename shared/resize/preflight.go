@@ -236,6 +236,10 @@ func StartObstacles(in Input, w *Changes) []Problem {
 			"template: %s. Wait until the operator of the set has deleted them, which it does not do while it is paused, or delete them one by one",
 			strings.Join(old, ", ")))
 	}
+	if id := lostOperation(in); id != "" {
+		found = append(found, problem(api.CleaningUp, "operation %s lost its record, and is being undone. Find the cause if that lasts: "+
+			"kubectl describe -n %s sts/%s", id, in.Set.Namespace, in.Set.Name))
+	}
 	for _, c := range w.Claims {
 		switch link, err := api.LoadLink(c); {
 		case err != nil:
@@ -251,6 +255,18 @@ func StartObstacles(in Input, w *Changes) []Problem {
 		}
 	}
 	return found
+}
+
+// lostOperation returns the id of an operation whose journal is left and whose record is not the latest one, or nothing. A new operation
+// would take over its volumes, and then nobody could tell which of them its claims need.
+func lostOperation(in Input) string {
+	record, _ := in.Record() // callers that write have checked Busy
+	for _, revision := range in.Journals {
+		if link := api.RevisionLink(revision); link != nil && (record == nil || link.Operation != record.Operation) {
+			return link.Operation
+		}
+	}
+	return ""
 }
 
 // podsToDelete returns the pods of an OnDelete set that have another revision than their replacements. No member with such a pod is

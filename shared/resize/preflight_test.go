@@ -77,6 +77,32 @@ func reasons(problems []Problem) string {
 	return strings.Join(all, " ")
 }
 
+// TestResizeWaitsForALostOperation: a new resize would take over the volumes of one that only its journal knows.
+// Invariants: I1.
+func TestResizeWaitsForALostOperation(t *testing.T) {
+	journal := build.Journal(build.Operation(api.Moving))
+	later := build.Operation(api.Succeeded, func(r *api.Resize) { r.Operation = "ba9876543210" })
+	for name, row := range map[string]struct {
+		record   build.Option
+		journals []*appsv1.ControllerRevision
+		waits    bool
+	}{
+		"no journal":                          {build.Label("a", "b"), nil, false},
+		"the journal of an ended operation":   {build.Status(build.Operation(api.Succeeded)), []*appsv1.ControllerRevision{journal}, false},
+		"the journal of a lost record":        {build.Label("a", "b"), []*appsv1.ControllerRevision{journal}, true},
+		"the journal of an earlier operation": {build.Status(later), []*appsv1.ControllerRevision{journal}, true},
+		"a journal that names no operation":   {build.Status(later), []*appsv1.ControllerRevision{{}}, false},
+		"two journals, one of the latest one": {build.Status(later), []*appsv1.ControllerRevision{build.Journal(later), journal}, true},
+	} {
+		in := input(setAsking("data=32Mi", row.record), currentClaim("data-web-0"))
+		in.Journals = row.journals
+		found := StartObstacles(in, Compare(in))
+		if waits := len(found) == 1 && found[0].Reason == api.CleaningUp && found[0].PassesByItself(); waits != row.waits {
+			t.Errorf("%s: %v, want that it waits: %t", name, found, row.waits)
+		}
+	}
+}
+
 // TestEveryProblemIsFound: detect-resize refuses with the first problem, and kubectl drydock plan shows all of them.
 func TestEveryProblemIsFound(t *testing.T) {
 	foreign := build.Label("app", "else")

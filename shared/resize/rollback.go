@@ -81,8 +81,8 @@ func RequestedRollback(set *appsv1.StatefulSet, record *api.Resize) string {
 	return id
 }
 
-// RollbackOrder returns the value of the annotation that asks, at the given time, for a rollback of the operation. On a set that an operator
-// makes, it names the set, and the time makes it differ from each earlier order.
+// RollbackOrder returns the value of the annotation that asks, at the given time, for a rollback of the operation. On a set of an operator,
+// it names the set, and the time makes it differ from each earlier order.
 func RollbackOrder(set *appsv1.StatefulSet, operation string, now time.Time) string {
 	if statefulset.Controller(set) == nil {
 		return operation
