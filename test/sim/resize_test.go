@@ -18,6 +18,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit"
 )
@@ -75,7 +76,7 @@ func resizedAndRegretted(w *kit.World) {
 	})
 	w.Node.AcceptOldData("data-web-0", done.Moves()[0].OldVolume)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation,
-		done.Operation))
+		resize.RollbackOrder(w.Set("web"), done.Operation, time.Now())))
 }
 
 // two returns a set with two members.
