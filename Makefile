@@ -41,7 +41,7 @@ define install
 endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy undeploy \
-  demo test test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim \
+  demo test test-all test-long test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo test-api test-sim \
   operators test-operators test-e2e test-knative test-func e2e-tools sim swarm test-fresh soak chaos model mutants traces bench \
   bench-scale bench-knative configure-standalone owner-roles \
   generate golden \
@@ -102,8 +102,29 @@ demo: build
 	KUBECONFIG=$(NODE) DRYDOCK_IMPERSONATE=true go run ./test/demo $(DEMO)
 endif
 
-test: test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo
-test: test-api test-sim test-e2e ## all tests but Knative's and those with real operators
+# What make test runs of the tests on an API server, of the simulation and of the tests on a node. make test-all leaves these out.
+SMOKE_API  := ^(TestStolenTokens|TestOnlyScaleScales|TestTenantCannotForgeRecords|TestPoliciesAreWellTyped|TestSleepAndWake|$\
+  TestFunctionsWriteRecordsOnlyInTheirPhases|TestAppliedTemplatesBecomeRequest|TestExpandOnline|TestScaleDownWaitsForItsHook|$\
+  TestShrinkToSmallerVolume|TestCleanupFromHighestOrdinal|TestGrowUpToLimit|TestRollbackToOldVolumes|TestEveryOwnerIsPausedAndResumed)\z
+SMOKE_SIM  := ^(TestSleepSurvivesEverySabotage|TestScalingSurvivesEverySabotage|TestCleanupSurvivesEverySabotage)\z
+SMOKE_NODE := ^(TestShrink|TestThreeReplicasSleepAndWake|TestScalerDrainsMembersBeforeRemoval|TestCleanupMovesEveryShard)\z
+
+test: build test-unit test-swarm ## what every change has to pass: units, stories, and a sample of the tests on an API server and on a node
+	go vet ./...
+	$(MAKE) --no-print-directory test-api ONLY='$(SMOKE_API)'
+	$(MAKE) --no-print-directory test-sim ONLY='$(SMOKE_SIM)' PART=1
+	$(MAKE) --no-print-directory test-e2e ONLY='$(SMOKE_NODE)'
+	@list() { go test -tags cluster -list "$$@" | grep -c '^Test'; }; \
+	units=$$(go test -list . ./... | grep -c '^Test'); stories=$$(cd test/swarm && list . ./...); \
+	echo "$$((units + stories + $$(list '$(SMOKE_API)' ./test/api) + $$(list '$(SMOKE_SIM)' ./test/sim) + $$(list '$(SMOKE_NODE)' ./test/e2e)))" \
+	  "of $$(grep -rh --include=*_test.go '^func Test.*testing.T)' . | wc -l) tests have passed. make test-all runs the others, but Knative's"
+
+test-all: test-release test-mover test-monitoring test-brokers test-page test-demo ## the tests that make test leaves out, but Knative's
+	$(MAKE) --no-print-directory test-api SKIP='$(SMOKE_API)'
+	$(MAKE) --no-print-directory test-sim SKIP='$(SMOKE_SIM)' PART=1
+	$(MAKE) --no-print-directory test-e2e SKIP='$(SMOKE_NODE)'
+
+test-long: test-fresh sim model mutants test-operators soak chaos ## nights: fresh seeds, all schedules, all mutants; make swarm is the rest
 
 model: ## checks every interleaving of a resize without a limit, and 2,000 random walks (test/model)
 	DRYDOCK_MODEL_STATES=0 DRYDOCK_MODEL_WALKS=2000 go test -count=1 -timeout 12h -v ./test/model
@@ -150,17 +171,23 @@ test-demo: ## the scripts that the demo runs in its pods
 	$(call install,busybox-static)
 	go test -tags busybox ./test/demo
 
+# ONLY and SKIP choose tests in test-api, test-sim and test-e2e.
+CHOICE = $(if $(ONLY),-run '$(ONLY)') $(if $(SKIP),-skip '$(SKIP)')
+
 test-api: ## tests the functions on a real API server with its controllers
+ifndef ONLY
 	cd test/gitops && go build -o ../../bin/gitops .
 	cd test/gitops/argo && go build -o ../../../bin/argo .
+endif
 	$(CLUSTER) up --size=control-plane
-	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 16 \
-	  ./test/api ./eventsource/engine ./cmd/drydock-standalone
+	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 16 $(CHOICE) \
+	  ./test/api $(if $(ONLY),,./eventsource/engine ./cmd/drydock-standalone)
 
 # From within its folder, go test also prints the output of passed tests: the number of schedules, and the seed.
 test-sim: ## simulates crashes and interference between any two writes, a sample of a thousand (PART=14 percent)
 	$(CLUSTER) up --size=control-plane
-	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 40 -part $(or $(PART),14)
+	cd test/sim && DRYDOCK_TEST_API=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 40 $(CHOICE) \
+	  -part $(or $(PART),14)
 
 sim: ## simulates all crashes and interference between any two writes
 	$(CLUSTER) up --size=control-plane
@@ -208,14 +235,16 @@ e2e-tools:
 	cd test/gitops && go build -o ../../bin/gitops .
 
 ifdef KUBECONFIG
-test-e2e: build e2e-tools ## tests resizes on a real node, and verifies the data
-	go test -tags cluster -count=1 -timeout 45m -parallel 4 ./test/e2e
+test-e2e: build $(if $(ONLY),,e2e-tools) ## tests resizes on a real node, and verifies the data
+	go test -tags cluster -count=1 -timeout 45m -parallel 4 $(CHOICE) ./test/e2e
 else
-test-e2e: build e2e-tools ## tests resizes on a real node, and verifies the data
+test-e2e: build $(if $(ONLY),,e2e-tools) ## tests resizes on a real node, and verifies the data
+ifndef ONLY
 	cd test/cluster && go test . ./build ./config ./host ./image ./knative
 	cd test/cluster/csi && go test ./driver
-	$(MAKE) --no-print-directory cluster images etcd-image redis-image
-	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 4 ./test/e2e
+endif
+	$(MAKE) --no-print-directory cluster images $(if $(ONLY),,etcd-image redis-image)
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 4 $(CHOICE) ./test/e2e
 endif
 
 # The target removes Drydock from the local node, so that the next make demo does not run a second one.
