@@ -71,7 +71,7 @@ func Decide(in Input) plan.Plan {
 		if in.isSkipped(m) {
 			continue
 		}
-		p := decideMember(in, group, m, verdicts[i])
+		p := first(memberChecks, situation{in, group, m, verdicts[i]})
 		if m.Set.Name == in.Name {
 			own = p
 			continue
@@ -88,42 +88,6 @@ func Decide(in Input) plan.Plan {
 // waits for the announcement. Such an event comes when the member is ready, or with the tick.
 func endsWakeUp(m idle.Member, p plan.Plan) bool {
 	return m.Sleep.Active() && m.Sleep.Phase == api.Waking && (p.Announce == events.Scaled || p.Announce == events.OperationFailed)
-}
-
-// decideMember returns the next step for one member.
-func decideMember(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
-	switch {
-	case m.Set.DeletionTimestamp != nil:
-		return plan.Noop(api.SetGone)
-	case m.SleepErr != nil:
-		return reportUnreadableSleep(in, m)
-	case m.Sleep.Active():
-		return continueSleep(in, group, m, v)
-	case m.LostSleep:
-		return wake(in, group, m, in.lostSleep(m), api.WakingUp, "the set lost the record of its sleep")
-	case !statefulset.Managed(m.Set):
-		return plan.Noop(api.NotManaged)
-	}
-	if m.Busy {
-		return plan.Noop(api.InProgress)
-	}
-	switch {
-	case m.Err != nil && m.InvalidReported():
-		return plan.Noop(api.AlreadyRefused)
-	case m.Err != nil:
-		return refuseSleep(in, m, api.AwaitsCorrection, api.RequestInvalid, m.InvalidMessage())
-	case m.IsCorrected() && (v.Awake || statefulset.Replicas(m.Set) == 0): // the next sleep of an idle set replaces the record
-		return storeCorrection(m)
-	case m.BecameReadyLate():
-		return storeLateReady(in, m)
-	case statefulset.Replicas(m.Set) == 0:
-		return handleAtZero(in, group, m)
-	case !v.Awake:
-		return startSleep(in, group, m, v)
-	case m.Rules.LastActivity.IsZero() && group.Timeout() > 0: // the timeout starts now
-		return plan.Do(api.ActivityNoted, setLastActivity(plan.PatchOf(plan.StatefulSets, m.Set), m, in.Now).Actions()...)
-	}
-	return plan.Noop(api.NotIdle)
 }
 
 // reportUnreadableSleep returns an Event about a record of a sleep that cannot be read.
@@ -146,23 +110,8 @@ func handleAtZero(in Input, group idle.Group, m idle.Member) plan.Plan {
 	return wake(in, group, m, sleep, api.WakingUp, "the set is needed")
 }
 
-// startSleep starts a sleep, unless the set has to wait for something first.
-func startSleep(in Input, group idle.Group, m idle.Member, v idle.Verdict) plan.Plan {
-	if in.isBackingOff(m, v) {
-		return plan.Noop(api.AlreadyRefused)
-	}
-	if in.isScalerPaused(m) {
-		return plan.Noop(api.SetPaused)
-	}
-	if left := statefulset.WhyRollingOut(m.Set); left != "" {
-		return plan.Wait(api.RolloutRunning, "%s", left)
-	}
-	if name := awakeDependent(group, m); name != "" && v.Request != idle.RequestPaused { // the user may pause a dependency of other sets
-		return plan.Wait(api.DependentAwake, "%s depends on this set and is not asleep yet", name)
-	}
-	if v.Probes && (!allProbed(in.Probes, group) || in.anyProbeKeepsAwake()) {
-		return plan.Noop(api.AlreadyRefused)
-	}
+// startSleep starts a sleep.
+func startSleep(in Input, m idle.Member, v idle.Verdict) plan.Plan {
 	sleep := in.newSleep(m, api.Planned, v.Request)
 	sleep.Deadline = operation.Moment(in.Now.Add(in.Settings.PlanTimeout))
 	sleep.Reason, sleep.Message, sleep.Probes = api.SleepDecided, v.Why, v.Probes

@@ -1,14 +1,12 @@
 package idletimeout
 
 import (
-	"cmp"
 	"fmt"
 	"time"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/idle"
-	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -74,72 +72,6 @@ func enterWaking(sleep *api.Sleep, now time.Time, timeout time.Duration) *api.Sl
 	return next
 }
 
-// handleWaking waits until the set is ready. While the set is at zero the sleep does not end, unless another client scaled the set
-// to zero.
-func handleWaking(in Input, group idle.Group, m idle.Member) plan.Plan {
-	switch replicas := statefulset.Replicas(m.Set); {
-	case replicas == 0 && m.Sleep.Step == api.AwaitsDependency:
-		return awaitDependency(in, group, m)
-	case replicas == 0 && m.Sleep.OwnerStops:
-		return awaitOwner(in, m)
-	case in.scalingRuns(m):
-		return plan.Wait(api.WaitingForReady, "its Scaler scales it") // possibly still to zero, so whenScaled stays Retain
-	case replicas == 0:
-		return handleWakingAtZero(in, m)
-	}
-	return handleWakingMembers(in, m)
-}
-
-// handleWakingMembers waits until the members of a waking set are ready.
-func handleWakingMembers(in Input, m idle.Member) plan.Plan {
-	sleep, replicas, overdue := m.Sleep, statefulset.Replicas(m.Set), operation.Overdue(m.Sleep, in.Now)
-	switch {
-	case sleep.OwnerStops && replicas < sleep.Replicas && !overdue:
-		return plan.Wait(api.WaitingForReady, "its operator has started %d of %d replicas", replicas, sleep.Replicas)
-	case sleep.OwnerStops && replicas < sleep.Replicas:
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("its operator has started only %d of %d replicas in time. Check the "+
-			"operator. The claims of the others are kept", replicas, sleep.Replicas))
-	case idle.EnoughReady(m.Set, true):
-		if sleep.FailedAt != "" {
-			failure := cmp.Or(sleep.Failure, &api.SleepFailure{Reason: sleep.Reason, Message: sleep.Message})
-			return conclude(in, m, api.Failed, failure.Reason, failure.Message)
-		}
-		reason, message := in.successOf(sleep)
-		return conclude(in, m, api.Succeeded, reason, message)
-	case overdue:
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("only %d of %d replicas became ready in time. Check the pods",
-			m.Set.Status.ReadyReplicas, replicas))
-	}
-	return plan.Wait(api.WaitingForReady, "%d of %d replicas are ready", m.Set.Status.ReadyReplicas, replicas)
-}
-
-// handleWakingAtZero handles a waking set that is at zero. Its pods have yet to be asked back, or another client has scaled it to zero.
-func handleWakingAtZero(in Input, m idle.Member) plan.Plan {
-	overdue, awaited := operation.Overdue(m.Sleep, in.Now), isStopped(m) || members.OrdersStart(m.Sleep, m.Stop)
-	scaler := in.Scalers[m.Set.Name]
-	switch {
-	case scaler != nil && scaler.Spec.Paused:
-		return conclude(in, m, api.Succeeded, api.SetPaused, fmt.Sprintf("its Scaler %s is paused, so it stays at zero. To start it, set "+
-			"spec.paused of the Scaler to false", scaler.Name))
-	case scalerFailedToStart(m):
-		record := operation.Of(m.Set).Scale
-		return conclude(in, m, api.Failed, record.Reason,
-			fmt.Sprintf("Scaler %s could not start the set: %s", record.Scaler.Name, record.Message))
-	case scaler != nil && !in.scalerStartsSet(m):
-		return conclude(in, m, api.Succeeded, api.AtZeroAlready, fmt.Sprintf("its Scaler %s requests no pods, so it stays at zero. To start it, "+
-			"scale the Scaler", scaler.Name))
-	case awaited && m.Stop.Of(m.Sleep) && m.Stop.RefusedAt != nil: // else it was the stop that the API server has rejected
-		return noteRefusedStart(in, m)
-	case scaler != nil && !overdue, scaler == nil && awaited: // an end would forget an order that scale has yet to carry out
-		return plan.Wait(api.WaitingForReady, "its pods have not been asked back yet")
-	case !statefulset.AtZero(m.Set) && !overdue:
-		return plan.Wait(api.ScalingDown, "another client scales it to zero again; its claims are retained until all pods have ended")
-	case scaler != nil:
-		return conclude(in, m, api.Failed, api.NotReady, fmt.Sprintf("Scaler %s has not started the set in time. Read its status", scaler.Name))
-	}
-	return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero")
-}
-
 // noteRefusedStart stores that the API server rejected the replicas of the set. scale tries them again.
 func noteRefusedStart(in Input, m idle.Member) plan.Plan {
 	message := fmt.Sprintf("the API server rejected %d replicas: %s. Remove the cause, or scale the set yourself; the next try is %s later",
@@ -163,26 +95,6 @@ func awaitDependency(in Input, group idle.Group, m idle.Member) plan.Plan {
 	next := enterWaking(m.Sleep, in.Now, in.Settings.ReadyTimeout+in.hookDeadlines(m))
 	next.Reason, next.Message = api.WakingUp, "the set is needed"
 	return plan.Do(api.WakingUp, operation.Store(m.Set, next).Actions()...).Then(events.WakeDecided, next.Operation)
-}
-
-// awaitOwner waits until the operator that stopped the set has started it. If it does not, scale restores the replicas once.
-func awaitOwner(in Input, m idle.Member) plan.Plan {
-	sleep, overdue := m.Sleep, operation.Overdue(m.Sleep, in.Now)
-	switch {
-	case sleep.Step != api.StartedForOwner && !overdue:
-		return plan.Wait(api.WaitingForReady, "0 of %d replicas are ready; its operator has to start them", wantedReplicas(sleep))
-	case sleep.Step != api.StartedForOwner:
-		return startForOwner(in, m)
-	case m.Stop.Of(sleep) && m.Stop.RefusedAt != nil:
-		return noteRefusedStart(in, m)
-	case !isStarted(m):
-		return plan.Wait(api.WaitingForReady, "its pods have not been asked back yet")
-	case !statefulset.AtZero(m.Set) && !overdue:
-		return plan.Wait(api.ScalingDown, "its operator scales it to zero again")
-	case sleep.OwnerProblem != "": // its operator obeys Drydock's stop
-		return conclude(in, m, api.Failed, api.OwnerStays, sleep.OwnerProblem+". So its operator scaled the set to zero again")
-	}
-	return conclude(in, m, api.Succeeded, api.AtZeroAlready, replicasWriter(m.Set)+" scaled the set to zero again")
 }
 
 // wantedReplicas returns the replica count from before the sleep, at least one.
