@@ -7,8 +7,8 @@ import (
 	"drydock.dev/shared/api"
 )
 
-// TestEachListAlwaysDecides: the last line of a list applies to every situation, no line before it does, and each line has its own name. The
-// golden files of the other tests show which line decides in which situation.
+// TestEachListAlwaysDecides: the last line of a list applies to every situation, no line before it does, and each line has its own name.
+// The golden files of the other tests show which line decides in which situation.
 func TestEachListAlwaysDecides(t *testing.T) {
 	always := reflect.ValueOf(always).Pointer()
 	for name, list := range map[string][]namedCheck{"member": memberChecks, "start": startChecks, "sleep": sleepChecks, "stop": stopChecks,

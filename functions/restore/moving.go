@@ -48,36 +48,95 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 	return w.plan(), w.podsToAsk
 }
 
+// reasonsToGiveUp are checked in this order. The first one with a message for the user ends the operation.
+var reasonsToGiveUp = []struct {
+	reason  api.Reason
+	message func(in Input, record *api.Resize) string
+}{
+	{api.Aborted, abortedByUser},
+	{api.RecreateRefused, recreationRefused},
+	{api.Rejected, stepRefusedForLong},
+	{api.DeadlineExceeded, stepFailed},
+	{api.ClaimLost, claimLostDuringStop},
+	{api.ClaimLost, claimLeavesWithPod},
+	{api.ClaimEnlarged, claimOutgrewCopy},
+	{api.DeadlineExceeded, deadlinePassed},
+}
+
 // reasonToGiveUp returns why the operation must be given up, with the message for the user, or nothing.
 func reasonToGiveUp(in Input, record *api.Resize) (api.Reason, string) {
-	overdue, enlarged := operation.Overdue(record, in.Now), enlargedClaim(in, record)
-	switch {
-	case operation.Aborted(in.Set):
-		return api.Aborted, operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones" +
-			operation.GrowthContinues(record, in.Claim)
-	case in.CreationRefused != "":
-		return api.RecreateRefused, fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s",
-			in.Name, in.CreationRefused, operation.HowToRetry(in.Namespace, record))
-	case in.Rejected != "" && overdue:
-		return api.Rejected, fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.Rejected,
-			operation.HowToRetry(in.Namespace, record))
-	case in.WriteFailed != "":
-		return api.DeadlineExceeded, fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.WriteFailed,
-			operation.HowToRetry(in.Namespace, record))
-	case lostClaim(in, record) != "":
-		return api.ClaimLost, fmt.Sprintf("claim %s was deleted or replaced while its pod was stopped, but its volume is kept. Wait until "+
-			"restore has re-created the claim on it, then %s", lostClaim(in, record), operation.HowToRetry(in.Namespace, record))
-	case terminatingClaim(in, record) != "":
-		return api.ClaimLost, fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod "+
-			"keeps running: copy its data, then %s", terminatingClaim(in, record), operation.HowToRetry(in.Namespace, record))
-	case enlarged != nil:
-		size := statefulset.VolumeSize(in.Claim(enlarged.Claim))
-		return api.ClaimEnlarged, fmt.Sprintf("claim %s was enlarged to %s during the operation, and its copy has only %s. The claim keeps its "+
-			"volume. Correct the request if necessary, then %s", enlarged.Claim, &size, &enlarged.To, operation.HowToRetry(in.Namespace, record))
-	case overdue:
-		return api.DeadlineExceeded, operation.TookTooLong(in.Namespace, record, in.Settings.CopyTimeout)
+	for _, r := range reasonsToGiveUp {
+		if message := r.message(in, record); message != "" {
+			return r.reason, message
+		}
 	}
 	return "", ""
+}
+
+func abortedByUser(in Input, record *api.Resize) string {
+	if !operation.Aborted(in.Set) {
+		return ""
+	}
+	return operation.AbortWords(in.Set) + "moved members stay on their new volumes, the others on their old ones" +
+		operation.GrowthContinues(record, in.Claim)
+}
+
+func recreationRefused(in Input, record *api.Resize) string {
+	if in.CreationRefused == "" {
+		return ""
+	}
+	return fmt.Sprintf("the API server would not create StatefulSet %s again: %s. Fix that, then %s", in.Name, in.CreationRefused,
+		operation.HowToRetry(in.Namespace, record))
+}
+
+func stepRefusedForLong(in Input, record *api.Resize) string {
+	if in.Rejected == "" || !operation.Overdue(record, in.Now) {
+		return ""
+	}
+	return fmt.Sprintf("the API server refuses a step: %s. Fix that, then %s", in.Rejected, operation.HowToRetry(in.Namespace, record))
+}
+
+func stepFailed(in Input, record *api.Resize) string {
+	if in.WriteFailed == "" {
+		return ""
+	}
+	return fmt.Sprintf("the API server fails to carry out a step: %s. Fix that, then %s", in.WriteFailed,
+		operation.HowToRetry(in.Namespace, record))
+}
+
+func claimLostDuringStop(in Input, record *api.Resize) string {
+	claim := lostClaim(in, record)
+	if claim == "" {
+		return ""
+	}
+	return fmt.Sprintf("claim %s was deleted or replaced while its pod was stopped, but its volume is kept. Wait until restore has "+
+		"re-created the claim on it, then %s", claim, operation.HowToRetry(in.Namespace, record))
+}
+
+func claimLeavesWithPod(in Input, record *api.Resize) string {
+	claim := terminatingClaim(in, record)
+	if claim == "" {
+		return ""
+	}
+	return fmt.Sprintf("claim %s is being deleted, so after a stop its pod would start on an empty volume. The pod keeps running: copy its "+
+		"data, then %s", claim, operation.HowToRetry(in.Namespace, record))
+}
+
+func claimOutgrewCopy(in Input, record *api.Resize) string {
+	enlarged := enlargedClaim(in, record)
+	if enlarged == nil {
+		return ""
+	}
+	size := statefulset.VolumeSize(in.Claim(enlarged.Claim))
+	return fmt.Sprintf("claim %s was enlarged to %s during the operation, and its copy has only %s. The claim keeps its volume. Correct the "+
+		"request if necessary, then %s", enlarged.Claim, &size, &enlarged.To, operation.HowToRetry(in.Namespace, record))
+}
+
+func deadlinePassed(in Input, record *api.Resize) string {
+	if !operation.Overdue(record, in.Now) {
+		return ""
+	}
+	return operation.TookTooLong(in.Namespace, record, in.Settings.CopyTimeout)
 }
 
 // lostClaim returns a claim that was deleted or replaced although its member is being stopped, or empty. The member must not be released
