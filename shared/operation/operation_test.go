@@ -272,3 +272,12 @@ func TestGrowthWithOtherFloorsIsWithdrawn(t *testing.T) {
 		}
 	}
 }
+
+// TestAbortByManifestIsCalledWithdrawn: a user who applied a manifest did not abort anything.
+func TestAbortByManifestIsCalledWithdrawn(t *testing.T) {
+	for value, want := range map[string]string{"withdrawn": "withdrawn by an applied manifest; ", "now": "", build.ID: ""} {
+		if got := operation.AbortWords(build.Set("web", build.Annotation(api.AbortAnnotation, value))); got != want {
+			t.Errorf("%s: %q, want %q", value, got, want)
+		}
+	}
+}

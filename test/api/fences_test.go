@@ -3,20 +3,30 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/kube"
+	"drydock.dev/shared/resources"
 	"drydock.dev/test/kit"
 )
 
@@ -334,4 +344,375 @@ func cmpOr(text, otherwise string) string {
 		return otherwise
 	}
 	return text
+}
+
+var holdThefts = []theft{
+	{"hold a member of a StatefulSet", func(s *thief) error { return s.patchPod("web-0", holdPatch(s.loot, api.RoleHeld)) }, "restore"},
+	{"hold a member without naming an operation, or a pod that belongs to no StatefulSet", func(s *thief) error {
+		for _, body := range []string{`{"metadata":{"finalizers":["drydock.dev/hold"]}}`, holdPatch(s.loot, api.RoleMover),
+			fmt.Sprintf(`{"metadata":{"finalizers":[%q],"annotations":{%q:%q}}}`, api.HoldFinalizer, api.OperationAnnotation,
+				linkTo(s.loot, api.RoleHeld))} {
+			if err := s.patchPod("web-0", body); err == nil {
+				return nil
+			}
+		}
+		for name := range strange {
+			if err := s.patchPod(name, holdPatch(s.loot, api.RoleHeld)); err == nil {
+				return nil
+			}
+		}
+		return s.patchPod("loose", holdPatch(s.loot, api.RoleHeld))
+	}, ""},
+	{"take the hold off a member", func(s *thief) error { return s.patchPod("part-0", `{"metadata":{"finalizers":null}}`) }, "restore"},
+	{"change any other label, annotation, finalizer or owner of a pod", func(s *thief) error {
+		for _, pod := range []string{"web-0", "part-0", s.mover, "loose"} {
+			for _, body := range []string{`"labels":{"app":"x"}`, `"labels":{"new":"x"}`, `"annotations":{"note":"x"}`,
+				`"annotations":{"drydock.dev/claim":"x"}`, `"finalizers":["example.com/x"]`,
+				`"finalizers":["drydock.dev/freeze"]`, `"ownerReferences":null`,
+				`"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"x"}]`} {
+				if pod == "loose" && strings.Contains(body, "null") {
+					continue // it has none
+				}
+				if err := s.patchPod(pod, `{"metadata":{`+body+`}}`); err == nil {
+					s.w.T.Logf("pod %s takes %s", pod, body)
+					return nil
+				}
+			}
+		}
+		for _, body := range []string{`"annotations":{"karpenter.sh/do-not-disrupt":"false"}`,
+			`"annotations":{"karpenter.sh/do-not-disrupt":null}`, `"labels":{"job-name":null}`} {
+			if err := s.patchPod(s.mover, `{"metadata":{`+body+`}}`); err == nil { // it has them
+				return nil
+			}
+		}
+		if err := s.patchPod("part-0", `{"metadata":{"labels":{"app":null}}}`); err == nil {
+			return nil
+		}
+		return s.patchPod("web-0", `{"spec":{"activeDeadlineSeconds":1}}`)
+	}, ""},
+	{"delete a member that is held", func(s *thief) error { return s.deletePod("part-0") }, "cleanup-pod restore"},
+	{"kill a member without its time to end", func(s *thief) error {
+		return s.kube.CoreV1().Pods(s.w.Namespace).Delete(s.ctx, "part-0",
+			metav1.DeleteOptions{DryRun: dry, GracePeriodSeconds: ptr.To[int64](0)})
+	}, ""},
+	{"evict a pod that is named like a replica's, as its PodDisruptionBudgets allow",
+		func(s *thief) error { return s.evict("web-0", nil) }, "detect-resize restore"},
+	{"evict any other pod, or one without its time to end", func(s *thief) error {
+		for _, change := range []func(*metav1.DeleteOptions){
+			func(o *metav1.DeleteOptions) { o.GracePeriodSeconds = ptr.To[int64](0) },
+			func(o *metav1.DeleteOptions) { o.Preconditions = nil },
+		} {
+			if err := s.evict("web-0", change); err == nil {
+				return nil
+			}
+		}
+		return s.evict("loose", nil)
+	}, ""},
+	{"take the name of a replica that does not exist by a pod that never runs, and give it back", func(s *thief) error {
+		if err := s.createLock(func(*corev1.Pod) {}); err != nil {
+			return err
+		}
+		if err := s.deletePod("web-8"); err != nil {
+			return err
+		}
+		return s.patchPod("web-8", `{"metadata":{"finalizers":null}}`)
+	}, "restore"},
+	{"make such a pod that could run, use a claim or an account, or has another name", func(s *thief) error {
+		yes := true
+		for _, change := range []func(*corev1.Pod){
+			func(p *corev1.Pod) { p.Name = "mine" },
+			func(p *corev1.Pod) { p.Name = "plain-9" },
+			func(p *corev1.Pod) { p.Spec.SchedulingGates = nil },
+			func(p *corev1.Pod) { p.Spec.SchedulingGates[0].Name = "example.com/other" },
+			func(p *corev1.Pod) { p.Spec.Volumes = []corev1.Volume{claimVolume("data-plain-0")} },
+			func(p *corev1.Pod) { p.Spec.ServiceAccountName = "other" },
+			func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = &yes },
+			func(p *corev1.Pod) { p.Spec.HostPID = true },
+			func(p *corev1.Pod) { p.Finalizers = nil },
+			func(p *corev1.Pod) { p.Finalizers = []string{"example.com/x"} },
+			func(p *corev1.Pod) { p.Labels = nil },
+			func(p *corev1.Pod) { p.Annotations[api.OperationAnnotation] = linkTo(s.loot, api.RoleMover) },
+			func(p *corev1.Pod) { p.OwnerReferences = nil },
+			func(p *corev1.Pod) { p.OwnerReferences[0].Controller = &yes },
+		} {
+			if err := s.createLock(change); err == nil {
+				return nil
+			}
+		}
+		return s.createLock(func(p *corev1.Pod) { p.OwnerReferences[0].Kind = "ConfigMap" })
+	}, ""},
+}
+
+func claimVolume(claim string) corev1.Volume {
+	return corev1.Volume{Name: "x", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim}}}
+}
+
+// holdPatch returns restore's patch that holds a pod, with a link of the role.
+func holdPatch(l loot, role api.Role) string {
+	return fmt.Sprintf(`{"metadata":{"finalizers":[%q],"labels":{%q:%q},"annotations":{%q:%q}}}`, api.HoldFinalizer,
+		api.OperationLabel, operation, api.OperationAnnotation, linkTo(l, role))
+}
+
+func (s *thief) patchPod(name, body string) error {
+	_, err := s.kube.CoreV1().Pods(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body), metav1.PatchOptions{DryRun: dry})
+	return err
+}
+
+// createLock creates restore's lock pod with a change. It is no dry run, because in a dry run the function may try any
+// pod.
+func (s *thief) createLock(change func(*corev1.Pod)) error {
+	pod := resources.MakeLock(s.web, operation, 8, s.w.Settings)
+	change(pod)
+	return s.createReal(pod)
+}
+
+// evict evicts the pod as restore does, with a change.
+func (s *thief) evict(name string, change func(*metav1.DeleteOptions)) error {
+	pod, err := s.loot.w.Kube.CoreV1().Pods(s.w.Namespace).Get(s.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	options := &metav1.DeleteOptions{DryRun: dry, Preconditions: &metav1.Preconditions{UID: &pod.UID}}
+	if change != nil {
+		change(options)
+	}
+	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: s.w.Namespace, Name: name}, DeleteOptions: options}
+	return s.kube.PolicyV1().Evictions(s.w.Namespace).Evict(s.ctx, eviction)
+}
+
+var autoscalerThefts = []theft{
+	{"create, change or delete the autoscaler of a Scaler", func(s *thief) error {
+		return errors.Join(s.createAutoscaler(func(*autoscalingv2.HorizontalPodAutoscaler) {}),
+			s.patchAutoscaler("owned", `{"spec":{"maxReplicas":9}}`),
+			s.deleteAutoscaler("owned"))
+	}, "scale"},
+	{"create, change or delete any other autoscaler, or have one scale something else", func(s *thief) error {
+		for _, change := range forgedAutoscalers {
+			if err := s.createAutoscaler(change); err == nil {
+				return nil
+			}
+		}
+		for _, forgery := range changedAutoscalers {
+			if err := s.patchAutoscaler(forgery.name, forgery.body); err == nil {
+				return nil
+			}
+		}
+		return s.deleteAutoscaler("others")
+	}, ""},
+}
+
+// forgedAutoscalers are changes after which an autoscaler belongs to no Scaler.
+var forgedAutoscalers = map[string]func(*autoscalingv2.HorizontalPodAutoscaler){
+	"another name":       func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Name = "mine" },
+	"no owner":           func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences = nil },
+	"another owner":      func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences[0].Kind = "ConfigMap" },
+	"an owner of others": func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences[0].APIVersion = "example.com/v1" },
+	"the owner's name":   func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences[0].Name = "other" },
+	"no controller":      func(a *autoscalingv2.HorizontalPodAutoscaler) { a.OwnerReferences[0].Controller = nil },
+	"a finalizer":        func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Finalizers = []string{"example.com/x"} },
+	"another Scaler":     func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" },
+	"a set":              func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" },
+	"a Scaler of others": func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.APIVersion = "example.com/v1" },
+}
+
+// changedAutoscalers are the changes that scale never makes.
+var changedAutoscalers = map[string]struct{ name, body string }{
+	"one of others": {"others", `{"spec":{"maxReplicas":9}}`},
+	"its target":    {"owned", `{"spec":{"scaleTargetRef":{"name":"other"}}}`},
+	"its owner":     {"owned", `{"metadata":{"ownerReferences":null}}`},
+	"a finalizer":   {"owned", `{"metadata":{"finalizers":["example.com/x"]}}`},
+}
+
+// layAutoscalers creates an autoscaler of Scaler owned, and a foreign one.
+func (l *loot) layAutoscalers(t *testing.T) {
+	t.Helper()
+	s := scalers{World: l.w}
+	if err := s.create("owned", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](2)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.create("paused", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](2), Paused: true}); err != nil {
+		t.Fatal(err)
+	}
+	autoscalers := l.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(l.w.Namespace)
+	mine := autoscalerOf("owned", s.get("owned").UID)
+	others := autoscalerOf("others", "")
+	others.OwnerReferences, others.Spec.ScaleTargetRef = nil, autoscalingv2.CrossVersionObjectReference{APIVersion: "apps/v1",
+		Kind: "StatefulSet", Name: "plain"}
+	others.Spec.MaxReplicas = 1 // it scales nothing
+	for _, a := range []*autoscalingv2.HorizontalPodAutoscaler{mine, others} {
+		if _, err := autoscalers.Create(t.Context(), a, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// autoscalerOf returns the autoscaler of a Scaler.
+func autoscalerOf(scaler string, uid types.UID) *autoscalingv2.HorizontalPodAutoscaler {
+	group := v1alpha1.GroupVersion.String()
+	return &autoscalingv2.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Name: scaler, OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: group, Kind: "Scaler", Name: scaler, UID: uid, Controller: ptr.To(true)}}},
+		Spec: autoscalingv2.HorizontalPodAutoscalerSpec{ScaleTargetRef: autoscalingv2.CrossVersionObjectReference{APIVersion: group,
+			Kind: "Scaler", Name: scaler}, MaxReplicas: 2}}
+}
+
+func (s *thief) createAutoscaler(change func(*autoscalingv2.HorizontalPodAutoscaler)) error {
+	a := autoscalerOf("made", "uid-made")
+	change(a)
+	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Create(s.ctx, a, metav1.CreateOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) patchAutoscaler(name, body string) error {
+	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, name, types.MergePatchType, []byte(body),
+		metav1.PatchOptions{DryRun: dry})
+	return err
+}
+
+func (s *thief) deleteAutoscaler(name string) error {
+	return s.kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Delete(s.ctx, name, metav1.DeleteOptions{DryRun: dry})
+}
+
+// TestFenceOfAutoscalers: scale writes only the autoscalers of Scalers.
+func TestFenceOfAutoscalers(t *testing.T) {
+	t.Parallel()
+	s := stealToken(t, layLoot(t), string(api.ScaleFunction))
+	for what, change := range forgedAutoscalers {
+		if err := s.createAutoscaler(change); !apierrors.IsForbidden(err) {
+			t.Errorf("an autoscaler with %s: %v", what, err)
+		}
+	}
+	for what, forgery := range changedAutoscalers {
+		if err := s.patchAutoscaler(forgery.name, forgery.body); !apierrors.IsForbidden(err) {
+			t.Errorf("changing %s: %v", what, err)
+		}
+	}
+	if err := s.deleteAutoscaler("others"); !apierrors.IsForbidden(err) {
+		t.Errorf("deleting one of others: %v", err)
+	}
+	body := []byte(`{"spec":{"scaleTargetRef":{"name":"other"}}}`)
+	if _, err := s.w.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.w.Namespace).Patch(s.ctx, "owned", types.MergePatchType, body,
+		metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.patchAutoscaler("owned", `{"spec":{"scaleTargetRef":{"name":"owned"}}}`); err != nil {
+		t.Errorf("putting back its target: %v", err)
+	}
+	home := autoscalerOf("made", "uid-made")
+	_, err := s.kube.AutoscalingV2().HorizontalPodAutoscalers(api.HomeNamespace).Create(s.ctx, home, metav1.CreateOptions{DryRun: dry})
+	if !apierrors.IsForbidden(err) {
+		t.Errorf("one in Drydock's own namespace: %v", err)
+	}
+}
+
+// TestStolenStandaloneToken: the process has no rights. It may impersonate the functions' accounts, where the fences
+// apply, and no other.
+func TestStolenStandaloneToken(t *testing.T) {
+	t.Parallel()
+	l := layLoot(t)
+	account := filepath.Join(kit.Root(t), "deploy", "standalone", "account.yaml")
+	if out, err := exec.Command(kit.Kubectl(t), "--kubeconfig", kit.APIPath(t), "apply", "--server-side", "--force-conflicts", "-f",
+		account).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s := stealToken(t, l, "drydock-standalone")
+	for _, all := range thefts {
+		for _, theft := range all {
+			if s.may(t, theft.what, theft.try(s)) {
+				t.Errorf("its own token suffices to %s", theft.what)
+			}
+		}
+	}
+	l.w.Eventually("it may work as a function", func() string {
+		if err := s.impersonates(t, string(api.Backup)).listSets(); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	for _, name := range accounts {
+		if err := s.impersonates(t, name).listSets(); apierrors.IsForbidden(err) && strings.Contains(err.Error(), "impersonate") {
+			t.Errorf("it may not work as %s: %v", name, err)
+		}
+	}
+	backup := s.impersonates(t, string(api.Backup))
+	for _, theft := range setThefts {
+		want := strings.Contains(theft.who, "backup")
+		if backup.may(t, theft.what, theft.try(backup)) != want {
+			t.Errorf("working as backup, it may %s: want %t", theft.what, want)
+		}
+	}
+	for _, name := range []string{"default", "drydock-standalone", "other"} {
+		if err := s.impersonates(t, name).listSets(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "impersonate") {
+			t.Errorf("working as account %s: %v", name, err)
+		}
+	}
+	for _, user := range []rest.ImpersonationConfig{{UserName: "admin"}, {UserName: "system:serviceaccount:kube-system:default"},
+		{UserName: "system:serviceaccount:drydock:backup", Groups: []string{"system:masters"}}} {
+		if err := s.asUser(t, user).listSets(); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "impersonate") {
+			t.Errorf("working as %v: %v", user, err)
+		}
+	}
+}
+
+func (s *thief) listSets() error {
+	_, err := s.kube.AppsV1().StatefulSets(s.w.Namespace).Get(s.ctx, "web", metav1.GetOptions{})
+	return err
+}
+
+// impersonates returns the thief as an account of Drydock's namespace.
+func (s *thief) impersonates(t *testing.T, account string) *thief {
+	t.Helper()
+	return s.asUser(t, kube.Impersonate(&rest.Config{}, api.Function(account)).Impersonate)
+}
+
+func (s *thief) asUser(t *testing.T, user rest.ImpersonationConfig) *thief {
+	t.Helper()
+	config := rest.CopyConfig(s.config)
+	config.Impersonate = user
+	other := *s
+	other.config, other.kube = config, kubernetes.NewForConfigOrDie(config)
+	return &other
+}
+
+// TestStolenTokensWhereWebhooksChangeTemplates: the label drydock.dev/template-webhooks=allow lets every account that
+// writes sets change a pod template. It cannot change the service account, or give the pods access to their node.
+// docs/security.md says so.
+func TestStolenTokensWhereWebhooksChangeTemplates(t *testing.T) {
+	t.Parallel()
+	l := layLoot(t)
+	thieves := map[string]*thief{}
+	for _, account := range accounts {
+		thieves[account] = stealToken(t, l, account)
+	}
+	l.w.LabelNamespace("drydock.dev/template-webhooks", api.AllowValue)
+	container := func(more string) string {
+		return `{"spec":{"template":{"spec":{"containers":[{"name":"main","image":"other"` + more + `}]}}}}`
+	}
+	l.w.Eventually("the API server sees the label", func() string {
+		if err := thieves["restore"].patchSet("web", container("")); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	for what, row := range map[string]struct{ body, who string }{
+		"another image": {container(""),
+			"backup cleanup-pod dead-letter detect-resize grow-volumes idle-timeout pause-owner restore scale wake-gateway"},
+		"another service account": {`{"spec":{"template":{"spec":{"serviceAccountName":"other"}}}}`, ""},
+		"a privileged container":  {container(`,"securityContext":{"privileged":true}`), ""},
+		"a capability":            {container(`,"securityContext":{"capabilities":{"add":["SYS_ADMIN"]}}`), ""},
+		"the node's network":      {`{"spec":{"template":{"spec":{"hostNetwork":true}}}}`, ""},
+		"the node's processes":    {`{"spec":{"template":{"spec":{"hostPID":true}}}}`, ""},
+		"the node's IPC":          {`{"spec":{"template":{"spec":{"hostIPC":true}}}}`, ""},
+		"the node's files":        {`{"spec":{"template":{"spec":{"volumes":[{"name":"host","hostPath":{"path":"/"}}]}}}}`, ""},
+	} {
+		var able []string
+		for _, account := range accounts {
+			if s := thieves[account]; s.may(t, account+": "+what, s.patchSet("web", row.body)) {
+				able = append(able, account)
+			}
+		}
+		if !slices.Equal(able, strings.Fields(row.who)) {
+			t.Errorf("%s: %v can, want %q", what, able, row.who)
+		}
+	}
 }

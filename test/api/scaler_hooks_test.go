@@ -9,15 +9,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
+	"drydock.dev/shared/events"
 	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit"
 )
 
 // hookWithTries returns a hook with the backoff limit.
@@ -159,4 +163,193 @@ func TestRefusedCallFailsScaling(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestContestedCountIsReported: after three reverts the count of the other client stays for a while, and the condition
+// says so.
+func TestContestedCountIsReported(t *testing.T) {
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
+	s.untilStage(v1alpha1.StageIdle, 1)
+	fights := 0
+	s.until("the count is contested", func(scaler *v1alpha1.Scaler) string {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
+			if statefulset.Replicas(s.Set("web")) == 1 {
+				fights++
+				s.force(2)
+			}
+			return got
+		}
+		return ""
+	})
+	if fights < 4 || fights > 5 { // one may come before the first tick
+		t.Errorf("the other client has scaled %d times", fights)
+	}
+	ticks(t, s.drive, 3)
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
+		t.Errorf("the set has %d replicas", n)
+	}
+	s.force(1)
+	s.until("the fight is over", func(scaler *v1alpha1.Scaler) string {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "True") {
+			return got
+		}
+		return ""
+	})
+}
+
+// TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not report it as missing.
+func TestTargetIsBeingDeleted(t *testing.T) {
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
+	s.untilStage(v1alpha1.StageIdle, 1)
+	s.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
+	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []api.Reason{api.TargetDeleting, api.TargetMissing} {
+		s.until(string(want), func(scaler *v1alpha1.Scaler) string {
+			if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, fmt.Sprintf("False %s", want)) {
+				return got
+			}
+			return ""
+		})
+		if want == api.TargetDeleting {
+			s.PatchSet("web", `{"metadata":{"finalizers":null}}`)
+		}
+	}
+}
+
+// TestSetWakesAlthoughItsScalerIsDeleted: a set with a Scaler sleeps. It wakes, and the pre hook of the scale-up runs. Then the Scaler is
+// deleted. The set must get its replicas back (I4).
+func TestSetWakesAlthoughItsScalerIsDeleted(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	set := kit.WorldSet("web", 2, "1Gi", "data")
+	set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
+	s.CreateSet(set)
+	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 2)
+	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
+	s.UntilSleep(s.drive, "web", api.Asleep)
+	s.untilStage(v1alpha1.StageIdle, 0)
+	s.hooks.hold(true)
+	sendSetEvent(t, s.World, s.drive, events.Wake, "web")
+	if told := env(s.hook("pre")); told["DIRECTION"] != "up" {
+		t.Errorf("the hook is told %v", told)
+	}
+	if err := s.Scalers().Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	s.UntilSleep(s.drive, "web", api.Succeeded)
+	if n := statefulset.Replicas(s.Set("web")); n != 2 {
+		t.Errorf("the set has %d replicas", n)
+	}
+}
+
+// TestContestedCountDeletesNoClaims: the Scaler wants 3 members (conflictPolicy revert). Another client keeps scaling the
+// set to 1, and after three reverts Drydock waits five minutes. The claims of members 1 and 2 must stay.
+func TestContestedCountDeletesNoClaims(t *testing.T) {
+	t.Parallel()
+	s := scalersOf(kit.NewWorld(t))
+	startCleaned(s.World, s.drive, s.SetWithCleanup("web", 3))
+	if err := s.create("web", v1alpha1.ScalerSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	s.untilStage(v1alpha1.StageIdle, 3)
+	s.until("the count is contested", func(scaler *v1alpha1.Scaler) string {
+		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
+			if statefulset.Replicas(s.Set("web")) == 3 {
+				s.force(1)
+			}
+			return got
+		}
+		return ""
+	})
+	s.Eventually("the smaller count was looked at", func() string {
+		ticks(t, s.drive, 1)
+		set := s.Set("web")
+		if l := api.LoadLedger(set); l == nil || l.Generation != set.Generation || statefulset.Replicas(set) != 1 {
+			return fmt.Sprintf("the ledger is %+v", l)
+		}
+		return ""
+	})
+	ticks(t, s.drive, 2)
+	record := s.Cleanup("web")
+	if gone := s.Node.DeletedClaims(); len(gone) > 0 || record.Phase != api.Succeeded || record.Reason != api.CleanupReady {
+		t.Errorf("deleted claims %v; cleanup %s %s: %s", gone, record.Phase, record.Reason, record.Message)
+	}
+}
+
+// TestUnreadableScalerDoesNotHideOthers: the API server accepts times that Go cannot parse, and all Scalers are read as
+// one list.
+func TestUnreadableScalerDoesNotHideOthers(t *testing.T) {
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
+	s.untilStage(v1alpha1.StageIdle, 1)
+	if err := s.create("other", v1alpha1.ScalerSpec{}); err != nil {
+		t.Fatal(err)
+	}
+	s.patch("other", map[string]any{"status": map[string]any{"replicas": 1, "lastTransitionTime": "2020-01-01t00:00:00z"}}, "status")
+	if err := s.drive.Tick(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	s.scale(2)
+	s.untilStage(v1alpha1.StageIdle, 2)
+}
+
+// TestTenantCannotForgeHook: a successful Job with the name of a hook would let members be removed.
+func TestTenantCannotForgeHook(t *testing.T) {
+	t.Parallel()
+	w := kit.NewWorld(t)
+	_, client := tenant(t, w)
+	set := w.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
+	link := api.Link{Operation: "0123456789ab", Role: api.RoleScaleHook, Namespace: w.Namespace, Set: api.SetRef{Name: "web", UID: set.UID}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: api.ScaleHookName(link.Operation, "pre"),
+		Labels:      map[string]string{api.OperationLabel: link.Operation},
+		Annotations: map[string]string{api.OperationAnnotation: link.Encode()}},
+		Spec: batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever,
+			Containers: []corev1.Container{{Name: "hook", Image: "forged"}}}}}}
+	jobs := client.BatchV1().Jobs(w.Namespace)
+	_, err := jobs.Create(t.Context(), job, metav1.CreateOptions{})
+	expectForbidden(t, "a hook", linksPolicy, err)
+	job.Labels, job.Annotations = nil, nil
+	if _, err := jobs.Create(t.Context(), job, metav1.CreateOptions{}); err != nil {
+		t.Errorf("a Job of the tenant's own: %v", err)
+	}
+}
+
+// TestDeepScalerDoesNotHideOthers: a tenant nests the template of a Scaler as deeply as the API server accepts for one document.
+// A list of Scalers is two levels deeper, which Go does not decode. The sweep must still find the other work, and the other Scaler
+// must still scale.
+func TestDeepScalerDoesNotHideOthers(t *testing.T) {
+	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
+	s.untilStage(v1alpha1.StageIdle, 1)
+	stored := 0
+	for levels := 9996; levels > 9980 && stored == 0; levels-- {
+		text := strings.Repeat(`{"a":`, levels) + "1" + strings.Repeat("}", levels)
+		err := s.create(fmt.Sprint("deep-", levels), v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: &v1alpha1.Hook{
+			Job: &v1alpha1.HookJob{Template: runtime.RawExtension{Raw: []byte(text)}}}}})
+		if err != nil {
+			t.Logf("%d levels: %.200v", levels, err)
+			continue
+		}
+		stored = levels
+	}
+	if stored == 0 {
+		t.Fatal("the API server has refused each depth, so no Scaler is too deep for a list")
+	}
+	db := kit.WorldSet("db", 1, "64Mi", "data")
+	db.Annotations = map[string]string{api.ResizeAnnotation: "data=128Mi"}
+	s.CreateSet(db)
+	s.Eventually("the sweep finds the resize", func() string {
+		if err := s.drive.Tick(t.Context()); err != nil {
+			return err.Error()
+		}
+		if s.Status("db") == nil {
+			return "it does not"
+		}
+		return ""
+	})
+	s.scale(2)
+	s.untilStage(v1alpha1.StageIdle, 2)
 }

@@ -4,9 +4,12 @@ package e2e
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -141,4 +144,111 @@ func TestEtcdLosesNoAcknowledgedPut(t *testing.T) {
 	status := s.moveToOtherClass(t, "320Mi")
 	s.expectLeaderLast(t, status, labelled)
 	s.expectEveryPut(t, written)
+}
+
+// write puts one key after the other through the Service until the test ends.
+func (s etcd) write(t *testing.T) *puts {
+	t.Helper()
+	p, i := newPuts(), 0
+	s.untilEnd(t, func(ctx context.Context) {
+		i++
+		key, value := fmt.Sprintf("key-%06d", i), fmt.Sprintf("%d at %d", i, time.Now().UnixNano())
+		err := s.ask(ctx, "services", "served", "kv/put", map[string]string{"key": encoded(key), "value": encoded(value)}, &struct{}{})
+		p.note(key, value, err == nil)
+	})
+	return p
+}
+
+func encoded(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+
+// expectEveryPut checks that each member has every acknowledged put, and that all members have the same keys.
+func (s etcd) expectEveryPut(t *testing.T, p *puts) {
+	t.Helper()
+	acked := p.acknowledged(t) // the writer continues, and the hashes are for one revision
+	hashes := map[string]bool{}
+	revision := s.statuses(t.Context())["web-0"].Header.Revision
+	for i := range served {
+		pod := fmt.Sprintf("web-%d", i)
+		values := s.values(t, pod)
+		for key, value := range acked {
+			if values[key] != value {
+				t.Fatalf("%s has %q for %s, and %q was acknowledged", pod, values[key], key, value)
+			}
+		}
+		var hash struct {
+			Hash int64 `json:"hash"`
+		}
+		if err := s.ask(t.Context(), "pods", pod, "maintenance/hashkv", map[string]string{"revision": revision}, &hash); err != nil {
+			t.Fatal(err)
+		}
+		hashes[fmt.Sprint(hash.Hash)] = true
+	}
+	if len(hashes) != 1 {
+		t.Errorf("the members differ: %v", hashes)
+	}
+}
+
+// values returns all keys of a member with their values.
+func (s etcd) values(t *testing.T, pod string) map[string]string {
+	t.Helper()
+	var answer struct {
+		Pairs []struct{ Key, Value []byte } `json:"kvs"`
+	}
+	all := map[string]string{"key": encoded("key-"), "range_end": encoded("key.")}
+	if err := s.ask(t.Context(), "pods", pod, "kv/range", all, &answer); err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for _, pair := range answer.Pairs {
+		values[string(pair.Key)] = string(pair.Value)
+	}
+	return values
+}
+
+// puts are the acknowledged keys of a database with their values.
+type puts struct {
+	mu     sync.Mutex
+	acked  map[string]string
+	failed int
+	last   time.Time
+	gap    time.Duration // the longest time between two acknowledgements
+}
+
+func newPuts() *puts { return &puts{acked: map[string]string{}, last: time.Now()} }
+
+// note records the result of a put.
+func (p *puts) note(key, value string, acknowledged bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !acknowledged {
+		p.failed++
+		return
+	}
+	p.acked[key], p.gap, p.last = value, max(p.gap, time.Since(p.last)), time.Now()
+}
+
+// count returns the number of acknowledged puts.
+func (p *puts) count() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.acked)
+}
+
+// acknowledged returns the acknowledged puts so far.
+func (p *puts) acknowledged(t *testing.T) map[string]string {
+	t.Helper()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	t.Logf("%d puts were acknowledged, %d failed, and the longest time without one was %s", len(p.acked), p.failed, p.gap)
+	return maps.Clone(p.acked)
+}
+
+// awaitAcknowledged waits for the number of acknowledged puts.
+func (s service) awaitAcknowledged(p *puts, want int) {
+	s.Eventually(fmt.Sprintf("%d puts are acknowledged", want), func() string {
+		if n := p.count(); n < want {
+			return fmt.Sprintf("%d are", n)
+		}
+		return ""
+	})
 }

@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -160,5 +162,79 @@ func (s *acks) moved(t *testing.T) bool {
 	}
 	return !slices.ContainsFunc(claims.Items, func(c corev1.PersistentVolumeClaim) bool {
 		return *c.Spec.StorageClassName != stage.OtherClass
+	})
+}
+
+// TestDrydockIsAwayForLongerThanLease: a copy has converged and a budget keeps members from stopping when Drydock is
+// killed. The mover ends because its lease is not renewed, and no member stops. When Drydock is back, another mover
+// brings the copy up to date.
+func TestDrydockIsAwayForLongerThanLease(t *testing.T) {
+	t.Parallel()
+	s := newAcks(t, acksSet(2, api.StrategyRolling))
+	s.Patience = moverreport.DefaultLease + 5*time.Minute
+	withdraw := s.budgetForAll(t, policyv1.PodDisruptionBudgetSpec{MinAvailable: ptr.To(intstr.FromInt32(3))})
+	first := drydock(t, s.Stage)
+	s.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	s.awaitClosed("disruption budget")
+	stage.Stop(first, syscall.SIGKILL)
+	s.Eventually("a mover has ended without its lease", func() string {
+		movers, err := s.Kube.CoreV1().Pods(s.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: api.OperationLabel})
+		if err != nil {
+			return err.Error()
+		}
+		if !slices.ContainsFunc(movers.Items, lostLease) {
+			return fmt.Sprintf("none of %d", len(movers.Items))
+		}
+		return ""
+	})
+	if status := s.Status("web"); anyHeld(status) {
+		t.Errorf("a member is held: %+v", status)
+	}
+	withdraw()
+	drydock(t, s.Stage)
+	s.expectMovedTo(t, "160Mi")
+}
+
+// lostLease reports whether the pod is a mover that got no signal for its final pass in time.
+func lostLease(pod corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == moverreport.FinalContainer && c.State.Terminated != nil && c.State.Terminated.ExitCode == moverreport.CodeLeaseLost
+	})
+}
+
+// TestSetIsDeletedInEveryWayDuringResize: a client deletes the set and creates it again with its old templates and its
+// request. It is deleted in the foreground while members are held, in the background while a mover waits, and without
+// its pods during a copy. Each time Drydock reverts its work and begins again.
+func TestSetIsDeletedInEveryWayDuringResize(t *testing.T) {
+	t.Parallel()
+	manifest := stage.WithSlowStop(3, acksSet(2, api.StrategyWhole))
+	manifest.Annotations[api.ResizeAnnotation] = "data=160Mi"
+	s := newAcks(t, manifest.DeepCopy())
+	drydock(t, s.Stage)
+	for _, step := range []struct {
+		phase api.MemberPhase
+		how   metav1.DeletionPropagation
+	}{
+		{api.MemberStopping, metav1.DeletePropagationForeground},
+		{api.MemberWaiting, metav1.DeletePropagationBackground},
+		{api.MemberCopying, metav1.DeletePropagationOrphan},
+	} {
+		s.AwaitMember(t, step.phase)
+		s.DeleteSet("web", step.how)
+		s.createAgain(t, manifest.DeepCopy())
+	}
+	s.expectMovedTo(t, "160Mi")
+}
+
+// createAgain creates the set, and tries again until it exists.
+func (s *acks) createAgain(t *testing.T, set *appsv1.StatefulSet) {
+	t.Helper()
+	set.Namespace = s.Namespace
+	s.Eventually("the set is created again", func() string {
+		_, err := s.Kube.AppsV1().StatefulSets(s.Namespace).Create(t.Context(), set, metav1.CreateOptions{})
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return err.Error()
+		}
+		return ""
 	})
 }
