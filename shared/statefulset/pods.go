@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"drydock.dev/shared/api"
 )
@@ -77,18 +78,9 @@ func SelectorOf(set *appsv1.StatefulSet) string {
 	return s.String()
 }
 
-func selects(selector *metav1.LabelSelector, labels map[string]string) bool {
+func selects(selector *metav1.LabelSelector, present map[string]string) bool {
 	s, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && !s.Empty() && s.Matches(labelSet(labels))
-}
-
-type labelSet map[string]string
-
-func (l labelSet) Has(key string) bool   { _, ok := l[key]; return ok }
-func (l labelSet) Get(key string) string { return l[key] }
-func (l labelSet) Lookup(key string) (string, bool) {
-	v, ok := l[key]
-	return v, ok
+	return err == nil && !s.Empty() && s.Matches(labels.Set(present))
 }
 
 // ReadySince returns when the pod's condition Ready became true.
