@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	cloudevents "github.com/cloudevents/sdk-go/v2/event"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -316,7 +315,7 @@ func TestEventOfServerSideAppliedSetIsRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := cloudevents.New()
+	e := event.New()
 	e.SetID("1")
 	e.SetSource("test")
 	e.SetType(events.SourceUpdate)

@@ -3,7 +3,6 @@ package statuspage
 import (
 	"bytes"
 	"embed"
-	_ "embed"
 	"fmt"
 	"html/template"
 	"net/http"

@@ -349,8 +349,9 @@ func TestDisagreementIsReportedOnce(t *testing.T) {
 			t.Errorf("the next tick writes again: %s", again)
 		}
 		agreeing := afterResize(pausedFor(t, rabbit(t, "128Mi")), build.Status(reported), moved("128Mi"))
-		if p := Decide(agreeing); p.Reason != api.OwnerResumed || build.Stored(p) != nil {
-			t.Errorf("the report goes before the pause has ended: %s", p)
+		p = Decide(agreeing)
+		if last := p.Actions[len(p.Actions)-1]; p.Reason != api.OwnerResumed || build.Stored(p) == nil || last.Resource != plan.StatefulSets {
+			t.Errorf("the report does not go as the last step: %s", p)
 		}
 		agreeing.OwnerRecords = nil
 		if p := Decide(agreeing); build.Stored(p) == nil || build.Stored(p).OwnerProblem != "" {

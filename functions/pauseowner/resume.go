@@ -38,7 +38,7 @@ func resumeAll(in Input, operations operation.Records) plan.Plan {
 			stuck[report.Head().Operation] = append(stuck[report.Head().Operation], problem)
 		}
 	}
-	for _, record := range operations.All() { // not in the plan that ends the pause: its last write may be refused again and again
+	for _, record := range operations.All() { // a process died after it had ended the pause
 		if record.Head().OwnerProblem != "" && !open[record.Head().Operation] {
 			return plan.Do(api.OwnerResumed, operation.Store(in.Set, withOwnerProblem(record, "")).Actions()...)
 		}
@@ -110,6 +110,9 @@ func resume(in Input, operations operation.Records, record OwnerRecord) (p plan.
 		}
 	}
 	actions = append(actions, plan.Delete(plan.ControllerRevisions, record.Revision))
+	if report != nil && report.Head().OwnerProblem != "" { // last: if the deletion is refused, the report must not go and come back
+		actions = append(actions, operation.Store(in.Set, withOwnerProblem(report, "")).Actions()...)
+	}
 	return plan.Do(api.OwnerResumed, actions...).Then(events.OwnerResumed, record.Link.Operation), ""
 }
 
