@@ -86,7 +86,7 @@ func (in Input) cancel(record *api.Cleanup, reason api.Reason, message string) p
 func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
 	next := operation.Fail(record, api.Failed, in.Now, reason, message+"; the remaining claims are kept")
 	next.Ordinals = nil
-	next.Request, next.Order = cleanup.Digest(in.Set), members.Ordered(in.Set)
+	next.Request, next.Order = cleanup.Digest(in.Set), members.OrderNumber(in.Set)
 	return next
 }
 

@@ -204,7 +204,7 @@ func (in Input) startsAgain(record *api.Cleanup) bool {
 		return true
 	case in.isRetried(record), cleanup.RetriedByScaling(operation.Of(in.Set)):
 		return true
-	case record.Request != cleanup.Digest(in.Set), record.Order != members.Ordered(in.Set):
+	case record.Request != cleanup.Digest(in.Set), record.Order != members.OrderNumber(in.Set):
 		return true
 	}
 	return in.Set.DeletionTimestamp != nil && !in.Set.DeletionTimestamp.Before(record.Finished) // times have whole seconds

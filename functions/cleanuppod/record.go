@@ -25,7 +25,7 @@ func (in Input) newRecord(record *api.Cleanup, phase api.Phase, reason api.Reaso
 	}
 	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
 	next.Phase, next.Reason, next.Message = phase, reason, message
-	next.Request, next.Order = cleanup.Digest(in.Set), members.Ordered(in.Set)
+	next.Request, next.Order = cleanup.Digest(in.Set), members.OrderNumber(in.Set)
 	return next
 }
 
@@ -78,7 +78,7 @@ func (in Input) refreshRecord(record *api.Cleanup, ordinals []cleanup.Ordinal) p
 // storeFinished stores the record of a finished cleanup if it changed.
 func (in Input) storeFinished(record, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	if len(left) == 0 {
-		next.Order = members.Ordered(in.Set)
+		next.Order = members.OrderNumber(in.Set)
 	}
 	if in.Set.DeletionTimestamp == nil {
 		next.Span = in.accountedSpan(next.Span, ordinals)

@@ -16,6 +16,7 @@ func undoingSince(ago time.Duration) objects {
 }
 
 // TestOperationOfLostSetIsUndone: if only the journal still knows the operation, the operation is undone.
+// Invariants: I1.
 func TestOperationOfLostSetIsUndone(t *testing.T) {
 	another := objects{build.Set("web", build.Template("data", "64Mi", "fixed"), build.UID("uid-2"))}
 	reserved := copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")))

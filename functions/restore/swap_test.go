@@ -19,6 +19,7 @@ import (
 )
 
 // TestSwapStepByStep shows a swap, each row as the step before left it.
+// Invariants: I1.
 func TestSwapStepByStep(t *testing.T) {
 	at := append(setWith(movingOne(api.MemberSwapping)), append(journalOf(web0), heldPodOf(0)...)...)
 	bare := successor(web0, new0, "128Mi", build.Label(api.OperationLabel, ""), build.Edit(func(c *corev1.PersistentVolumeClaim) {
@@ -66,6 +67,7 @@ func TestSwapStepByStep(t *testing.T) {
 
 // TestClaimReturnsToOldVolumeAfterLostHold: the pod may have written to the old volume since the copy, so the claim stays there or
 // returns to it.
+// Invariants: I1.
 func TestClaimReturnsToOldVolumeAfterLostHold(t *testing.T) {
 	at := append(setWith(movingOne(api.MemberSwapping)), journalOf(web0)...)
 	runs := pod(0, build.UID("uid-other"))
@@ -112,6 +114,7 @@ func TestClaimReturnsToOldVolumeAfterLostHold(t *testing.T) {
 
 // TestForeignPodMakesCopyStale: another pod was placed on the claim between the observation and the deletion. After that pod is gone,
 // nothing shows that it may have written, so the record keeps that fact.
+// Invariants: I1.
 func TestForeignPodMakesCopyStale(t *testing.T) {
 	at := func(record *api.Resize) objects {
 		return append(setWith(record), append(journalOf(web0), heldPodOf(0)...)...)
@@ -141,6 +144,7 @@ func TestForeignPodMakesCopyStale(t *testing.T) {
 // TestMisplacedClaimReturnsToOldVolume: a process stood still between its observation and its writes. Then the hold was lost, and another
 // process reserved the old volume. The first process created the claim on the new volume afterwards, and no volume controller binds that
 // claim.
+// Invariants: I1.
 func TestMisplacedClaimReturnsToOldVolume(t *testing.T) {
 	at := append(setWith(movingOne(api.MemberSwapping)), append(journalOf(web0), lock(0)...)...)
 	back := oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))
@@ -161,6 +165,7 @@ func TestMisplacedClaimReturnsToOldVolume(t *testing.T) {
 }
 
 // TestSwapWithInterference: other processes change claims and volumes during the swap.
+// Invariants: I1.
 func TestSwapWithInterference(t *testing.T) {
 	at := append(setWith(movingOne(api.MemberSwapping)), append(journalOf(web0), heldPodOf(0)...)...)
 	reserved := copyVolume(web0, build.Reserved(manifest(web0, new0, "128Mi")))
@@ -442,6 +447,7 @@ func TestPinEndsAfterMemberStarts(t *testing.T) {
 }
 
 // TestSwapInRareSituations has rows that each need a guard that no common situation exercises.
+// Invariants: I1.
 func TestSwapInRareSituations(t *testing.T) {
 	record := setWith(movingOne(api.MemberSwapping))
 	at := append(record, append(journalOf(web0), heldPodOf(0)...)...)
@@ -626,6 +632,7 @@ func TestTemplatesOnlyOperationWritesJournalFirst(t *testing.T) {
 }
 
 // TestEnlargedClaimIsNotReplaced: another client enlarges a claim while it is copied to a volume of 128Mi. A swap would undo that.
+// Invariants: I1.
 func TestEnlargedClaimIsNotReplaced(t *testing.T) {
 	sized := func(requested, capacity string) build.Option {
 		return build.Edit(func(c *corev1.PersistentVolumeClaim) {

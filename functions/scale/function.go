@@ -268,7 +268,7 @@ func (f *Function) observeMembers(ctx context.Context, in *Input) error {
 	if in.Set == nil {
 		return nil
 	}
-	if members.Shrinks(in.Set) {
+	if members.WithdrawsOrder(in.Set) {
 		return kube.Pages(ctx, f.client, plan.Pods, in.Namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
 			for i := range l.Items {
 				ordinal, named := statefulset.ParsePodName(in.Set, l.Items[i].Name)
@@ -278,7 +278,7 @@ func (f *Function) observeMembers(ctx context.Context, in *Input) error {
 			}
 		})
 	}
-	if !members.Orders(in.Set) {
+	if !members.GivesOrder(in.Set) {
 		return nil
 	}
 	return f.listRevisions(ctx, in.Namespace, func(revision *appsv1.ControllerRevision, link *api.Link) {

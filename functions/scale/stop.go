@@ -261,7 +261,7 @@ func (in Input) keepLedger() plan.Plan {
 	}
 	next := members.Next(set, facts)
 	if ordered {
-		if err := members.Order(set, next, written); err != nil {
+		if err := members.AddOrder(set, next, written); err != nil {
 			warn(api.RequestInvalid, "annotation %s was removed and nothing is cleaned up: %v", api.CleanupFromAnnotation, err)
 		}
 	} else if next.Encode() == set.Annotations[api.LedgerAnnotation] {

@@ -75,7 +75,7 @@ func unaccounted(set *appsv1.StatefulSet, record *api.Cleanup) bool {
 		return true
 	case record.Phase == api.Refused:
 		return false
-	case record.Order != members.Ordered(set):
+	case record.Order != members.OrderNumber(set):
 		return true
 	case record.Span == nil || record.Span.Start != statefulset.Start(set):
 		return true

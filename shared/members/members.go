@@ -68,8 +68,8 @@ func Removes(set *appsv1.StatefulSet, ordinal int) bool {
 	return l != nil && l.Removing != nil && l.Removing.Start <= ordinal && ordinal < l.Removing.End
 }
 
-// Ordered returns the number of the order in the set's ledger, or that of the last order if none is left.
-func Ordered(set *appsv1.StatefulSet) int {
+// OrderNumber returns the number of the order in the set's ledger, or that of the last order if none is left.
+func OrderNumber(set *appsv1.StatefulSet) int {
 	switch l := api.LoadLedger(set); {
 	case l == nil:
 		return 0
@@ -80,14 +80,14 @@ func Ordered(set *appsv1.StatefulSet) int {
 	}
 }
 
-// Orders reports whether the set has just been scaled down, so that Next returns a new order unless something holds its pods.
-func Orders(set *appsv1.StatefulSet) bool {
+// GivesOrder reports whether the set has just been scaled down, so that Next returns a new order unless something holds its pods.
+func GivesOrder(set *appsv1.StatefulSet) bool {
 	former := api.LoadLedger(set)
 	return Keeps(set) && former != nil && Next(set, Facts{}).Orders > former.Orders
 }
 
-// Shrinks reports whether a scale-up needs ordinals that are to be removed.
-func Shrinks(set *appsv1.StatefulSet) bool {
+// WithdrawsOrder reports whether a scale-up needs ordinals that are to be removed.
+func WithdrawsOrder(set *appsv1.StatefulSet) bool {
 	l := api.LoadLedger(set)
 	return Keeps(set) && l != nil && l.Removing != nil && l.Removing.Start < statefulset.Span(set).End
 }
@@ -129,7 +129,7 @@ func Next(set *appsv1.StatefulSet, facts Facts) *api.Ledger {
 		case stopped:
 			l.Complete = false
 		case scaledDown:
-			order(&l, start+replicas, start+l.Count)
+			extendOrder(&l, start+replicas, start+l.Count)
 		}
 	}
 	return &l
@@ -169,9 +169,9 @@ func Asked(set *appsv1.StatefulSet) (written string, asked bool) {
 // needs six bytes for each.
 const longestOrder = 70
 
-// Order adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
+// AddOrder adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
 // end. The error says why these pods are expected back. Both are an answer, and no order is answered twice.
-func Order(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
+func AddOrder(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
 	l.Answered = text.Clip(written, longestOrder)
 	ordinal, _, _ := strings.Cut(written, "@")
 	from, err := strconv.Atoi(ordinal)
@@ -193,7 +193,7 @@ func Order(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
 	case l.Removing != nil && l.Removing.Start < from:
 		return fmt.Errorf("a cleanup from ordinal %d has not ended. Ask again when it has ended", l.Removing.Start)
 	}
-	order(l, from, api.NoEnd)
+	extendOrder(l, from, api.NoEnd)
 	return nil
 }
 
@@ -216,8 +216,8 @@ func staying(l *api.Ledger) int {
 	return min(l.Count, l.Removing.Start-l.Start)
 }
 
-// order adds the ordinals of the span to the order.
-func order(l *api.Ledger, from, end int) {
+// extendOrder adds the ordinals of the span to the order.
+func extendOrder(l *api.Ledger, from, end int) {
 	if l.Removing != nil {
 		end = max(end, l.Removing.End)
 	}

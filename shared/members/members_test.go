@@ -159,7 +159,7 @@ func TestOrderOfUser(t *testing.T) {
 		if from, err := strconv.Atoi(written); err == nil {
 			written = OrderFrom(row.set, from)
 		}
-		err := Order(row.set, l, written)
+		err := AddOrder(row.set, l, written)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got = string(wordsOf(l))
@@ -176,7 +176,7 @@ func TestOrderIsAnsweredOnce(t *testing.T) {
 		l := Next(set, Facts{})
 		written, asked := Asked(set)
 		if asked {
-			_ = Order(set, l, written)
+			_ = AddOrder(set, l, written)
 		}
 		set.Annotations[api.LedgerAnnotation] = l.Encode()
 		return asked
@@ -210,7 +210,7 @@ func TestHostileOrderLeavesTheLedgerReadable(t *testing.T) {
 	set := web(3, 5, waiting, build.Annotation(api.CleanupFromAnnotation, strings.Repeat("\x01", 10_000)))
 	l := Next(set, Facts{})
 	written, _ := Asked(set)
-	if err := Order(set, l, written); err == nil || len(err.Error()) > 1000 {
+	if err := AddOrder(set, l, written); err == nil || len(err.Error()) > 1000 {
 		t.Errorf("the answer is %v", err)
 	}
 	set.Annotations[api.LedgerAnnotation] = l.Encode()

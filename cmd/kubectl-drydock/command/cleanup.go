@@ -93,7 +93,7 @@ func mayOrder(set *appsv1.StatefulSet, from int) error {
 		return fmt.Errorf("StatefulSet %s/%s has no cleanup pod template. Write the annotation %s first, or delete the claims yourself",
 			set.Namespace, set.Name, api.CleanupTemplateAnnotation)
 	}
-	if err := members.Order(set, members.Next(set, members.Facts{Held: true}), members.OrderFrom(set, from)); err != nil {
+	if err := members.AddOrder(set, members.Next(set, members.Facts{Held: true}), members.OrderFrom(set, from)); err != nil {
 		return fmt.Errorf("StatefulSet %s/%s: nothing was changed: %w", set.Namespace, set.Name, err)
 	}
 	return nil
