@@ -169,8 +169,8 @@ func Asked(set *appsv1.StatefulSet) (written string, asked bool) {
 // needs six bytes for each.
 const longestOrder = 70
 
-// AddOrder adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has no
-// end. The error says why these pods are expected back. Both are an answer, and no order is answered twice.
+// AddOrder adds the order of a user to the ledger: remove the pods from the ordinal on. They may be older than the ledger, so the order has
+// no end. The error says why these pods are expected back. Both are an answer, and no order is answered twice.
 func AddOrder(set *appsv1.StatefulSet, l *api.Ledger, written string) error {
 	l.Answered = text.Clip(written, longestOrder)
 	ordinal, _, _ := strings.Cut(written, "@")
