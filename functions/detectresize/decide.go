@@ -200,7 +200,7 @@ func startRollback(in Input, operation string) plan.Plan {
 	case found != nil && found.PassesByItself():
 		return waitForObstacle(in, *found)
 	case found != nil:
-		return refuseRollback(in, *found)
+		return refuseRollback(in, changes, *found)
 	}
 	record := changes.Record(in.Input)
 	record.Trace, record.Reason = in.Trace, api.ResizeDetected
@@ -222,11 +222,15 @@ func rollbackObstacle(in Input, changes *resize.Changes, operation string) *resi
 
 // refuseRollback reports the problem in an Event and removes the rollback annotation, so that the rollback does not begin later, when its
 // user no longer thinks of it. An operator might write the annotation again, so there it stays, and the record says that it is answered.
-func refuseRollback(in Input, found resize.Problem) plan.Plan {
+func refuseRollback(in Input, w *resize.Changes, found resize.Problem) plan.Plan {
 	patch := plan.PatchOf(plan.StatefulSets, in.Set).Unannotate(api.RollbackAnnotation)
-	if record, _ := in.Record(); record != nil && statefulset.Controller(in.Set) != nil {
-		next := record.Clone()
-		resize.AnswerRollback(in.Set, next)
+	if statefulset.Controller(in.Set) != nil {
+		next := w.EmptyRecord(in.Input, api.Refused)
+		next.Request, next.Reason, next.Message, next.Finished = "", found.Reason, found.Message, operation.Moment(in.Now)
+		if record, _ := in.Record(); record != nil {
+			next = record.Clone()
+			resize.AnswerRollback(in.Set, next)
+		}
 		patch = operation.Store(in.Set, next)
 	}
 	return plan.Do(found.Reason, append(patch.Actions(), warn(in, "", found.Reason, "the rollback is refused: "+found.Message))...)
@@ -235,7 +239,10 @@ func refuseRollback(in Input, found resize.Problem) plan.Plan {
 // handToPauseOwner hands the operation to pause-owner. backup and restore follow.
 func handToPauseOwner(in Input, record *api.Resize) plan.Plan {
 	next := operation.Enter(record, api.Planned, in.Now, in.Settings.PlanTimeout)
-	patch := consumeRetry(in, operation.Store(in.Set, next)).Unannotate(api.RollbackAnnotation)
+	patch := consumeRetry(in, operation.Store(in.Set, next))
+	if next.IsRollback() {
+		patch.Unannotate(api.RollbackAnnotation)
+	}
 	return plan.Do(next.Reason, append(patch.Actions(), operation.NoteOf(in.Set, next, false))...).
 		Then(events.ResizeDetected, next.Operation)
 }

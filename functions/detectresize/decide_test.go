@@ -216,6 +216,10 @@ func TestRollbackRequests(t *testing.T) {
 		row{"under an operator, the rollback failed, and a user repeats it", given(ofOperator("64Mi", "fixed",
 			build.Annotation(api.RollbackAnnotation, build.ID+"@"+string(build.Set("web").UID)+"/2"),
 			build.Status(answered(again(api.Failed)))), bothMembers(), kept)},
+		row{"under an operator, the order of another user is answered, and the first one is copied again", given(ofOperator("64Mi", "fixed",
+			ordered, build.Status(build.Operation(api.Succeeded, func(r *api.Resize) {
+				r.AnsweredRollback = "ba9876543210@" + string(build.Set("web").UID) + "/2"
+			}))), bothMembers(), kept)},
 		row{"under an operator, an old rollback is copied again after a resize",
 			given(ofOperator("64Mi", "fixed", ordered, build.Status(answered(done))), bothMembers(), kept)},
 	)

@@ -21,8 +21,9 @@ func recoverLost(in Input, record *api.Resize) (waits plan.Plan, lost bool) {
 	for _, revision := range in.Journals {
 		journal, err := api.LoadJournal(revision)
 		switch {
-		case err != nil && record == nil:
-			return plan.Do(api.LinkInvalid, warnOnSet(in, api.LinkInvalid, err.Error())), true
+		case err != nil && record == nil && !lost: // another one may be readable
+			waits, lost = plan.Do(api.LinkInvalid, warnOnSet(in, api.LinkInvalid, err.Error())), true
+			continue
 		case err != nil || record != nil && record.Active() && record.Operation == journal.Record.Operation:
 			continue
 		}

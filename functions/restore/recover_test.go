@@ -23,8 +23,11 @@ func TestOperationOfLostSetIsUndone(t *testing.T) {
 	back := oldVolume(web0, build.Reserved(manifest(web0, old0, "64Mi")))
 	ends := build.Edit(func(s *appsv1.StatefulSet) { build.Deleting()(s) })
 	stuck := append(frozenClaim(web0, "example.com/keep"), copyVolume(web0)...)
-	other := build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, web1),
-		func(r *api.Resize) { r.Operation = "ba9876543210" }))
+	ofOther := func(options ...build.Option) objects {
+		return objects{build.Journal(build.Operation(api.Moving, build.Members(api.MemberPending, web1),
+			func(r *api.Resize) { r.Operation = "ba9876543210" }), options...)}
+	}
+	unreadable := build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") })
 	late := func(in *Input) { in.Waited = time.Minute }
 	check(t,
 		testCase{"the set is gone, a mover is there: it goes",
@@ -59,10 +62,12 @@ func TestOperationOfLostSetIsUndone(t *testing.T) {
 		testCase{"a claim stays Terminating past the deadline: the user gets a warning",
 			with(situation(undoingSince(time.Hour), stuck), late)},
 		testCase{"two operations are lost, and the first waits for a claim: the second is undone",
-			situation(objects{other}, frozenClaim(web1, "example.com/keep"), copyVolume(web1), journalOf(web0), heldPodOf(0), source(web0),
+			situation(ofOther(), frozenClaim(web1, "example.com/keep"), copyVolume(web1), journalOf(web0), heldPodOf(0), source(web0),
 				target(web0))},
-		testCase{"two operations are lost, and both wait", with(situation(objects{other}, stuck, journalOf(web0), frozenClaim(web1,
+		testCase{"two operations are lost, and both wait", with(situation(ofOther(), stuck, journalOf(web0), frozenClaim(web1,
 			"example.com/keep"), copyVolume(web1)), late)},
+		testCase{"the first journal cannot be read: the second operation is undone",
+			situation(ofOther(unreadable), journalOf(web0), heldPodOf(0), source(web0), target(web0))},
 		testCase{"the journal cannot be read", situation(objects{build.With(journalOf(web0)[0],
 			build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") }))}, source(web0))},
 	)

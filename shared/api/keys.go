@@ -86,7 +86,7 @@ const (
 
 	// RollbackAnnotation on a StatefulSet is the id of an operation whose old volumes are to be restored. Data written since then stays on
 	// the volumes that they replace. It is removed when the rollback begins or is refused. On a StatefulSet that an operator makes, the
-	// value also names the StatefulSet and a time, as kubectl drydock rollback writes it. Each value counts once, because an operator may
+	// value also names the StatefulSet and a time, as kubectl drydock rollback writes it. It counts once, because an operator may
 	// copy it again and again.
 	RollbackAnnotation = Prefix + "rollback"
 

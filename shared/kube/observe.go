@@ -134,7 +134,8 @@ func (c *Client) observeJournals(ctx context.Context, namespace string, o *obser
 		for i := range l.Items {
 			revision := &l.Items[i]
 			link := api.RevisionLink(revision)
-			if link != nil && link.Set.Name == o.Name && link.Role == api.RoleJournal && o.fits(revision.Size()) {
+			if link != nil && link.Namespace == revision.Namespace && link.Set.Name == o.Name && link.Role == api.RoleJournal &&
+				o.fits(revision.Size()) {
 				o.Journals = append(o.Journals, revision.DeepCopy())
 			}
 		}

@@ -236,9 +236,8 @@ func StartObstacles(in Input, w *Changes) []Problem {
 			"template: %s. Wait until the operator of the set has deleted them, which it does not do while it is paused, or delete them one by one",
 			strings.Join(old, ", ")))
 	}
-	if id := lostOperation(in); id != "" {
-		found = append(found, problem(api.CleaningUp, "operation %s lost its record, and is being undone. Find the cause if that lasts: "+
-			"kubectl describe -n %s sts/%s", id, in.Set.Namespace, in.Set.Name))
+	for _, revision := range in.Journals {
+		found = append(found, journalLeft(revision))
 	}
 	for _, c := range w.Claims {
 		switch link, err := api.LoadLink(c); {
@@ -257,16 +256,17 @@ func StartObstacles(in Input, w *Changes) []Problem {
 	return found
 }
 
-// lostOperation returns the id of an operation whose journal is left and whose record is not the latest one, or nothing. A new operation
-// would take over its volumes, and then nobody could tell which of them its claims need.
-func lostOperation(in Input) string {
-	record, _ := in.Record() // callers that write have checked Busy
-	for _, revision := range in.Journals {
-		if link := api.RevisionLink(revision); link != nil && (record == nil || link.Operation != record.Operation) {
-			return link.Operation
-		}
+// journalLeft returns the obstacle of a journal. No operation runs, so it belongs to one that lost its record and has to be undone, or that
+// has ended and is not yet cleaned up. A new operation would take over its volumes, and then nobody could tell which of them its claims
+// need.
+func journalLeft(revision *appsv1.ControllerRevision) Problem {
+	journal, err := api.LoadJournal(revision)
+	if err != nil {
+		return problem(api.LinkInvalid, "an earlier operation has left a journal that cannot be read, ControllerRevision %s: %v. Check that no "+
+			"pod of the StatefulSet is held and that each claim has its volume. Then delete the journal", revision.Name, err)
 	}
-	return ""
+	return problem(api.CleaningUp, "operation %s is not cleaned up yet. Find the cause if that lasts: kubectl describe -n %s sts/%s",
+		journal.Record.Operation, revision.Namespace, journal.Record.Set.Name)
 }
 
 // podsToDelete returns the pods of an OnDelete set that have another revision than their replacements. No member with such a pod is

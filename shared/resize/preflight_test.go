@@ -77,28 +77,29 @@ func reasons(problems []Problem) string {
 	return strings.Join(all, " ")
 }
 
-// TestResizeWaitsForALostOperation: a new resize would take over the volumes of one that only its journal knows.
+// TestResizeWaitsForJournal: a new resize would take over the volumes of one that only its journal knows, or that is not cleaned up.
 // Invariants: I1.
-func TestResizeWaitsForALostOperation(t *testing.T) {
+func TestResizeWaitsForJournal(t *testing.T) {
 	journal := build.Journal(build.Operation(api.Moving))
-	later := build.Operation(api.Succeeded, func(r *api.Resize) { r.Operation = "ba9876543210" })
+	ended, later := build.Operation(api.Succeeded), build.Operation(api.Succeeded, func(r *api.Resize) { r.Operation = "ba9876543210" })
+	unreadable := build.With(build.Journal(build.Operation(api.Moving)),
+		build.Edit(func(r *appsv1.ControllerRevision) { r.Data.Raw = []byte("{}") }))
 	for name, row := range map[string]struct {
 		record   build.Option
 		journals []*appsv1.ControllerRevision
-		waits    bool
+		reason   api.Reason
 	}{
-		"no journal":                          {build.Label("a", "b"), nil, false},
-		"the journal of an ended operation":   {build.Status(build.Operation(api.Succeeded)), []*appsv1.ControllerRevision{journal}, false},
-		"the journal of a lost record":        {build.Label("a", "b"), []*appsv1.ControllerRevision{journal}, true},
-		"the journal of an earlier operation": {build.Status(later), []*appsv1.ControllerRevision{journal}, true},
-		"a journal that names no operation":   {build.Status(later), []*appsv1.ControllerRevision{{}}, false},
-		"two journals, one of the latest one": {build.Status(later), []*appsv1.ControllerRevision{build.Journal(later), journal}, true},
+		"no journal":                          {build.Label("a", "b"), nil, ""},
+		"the journal of an ended operation":   {build.Status(ended), []*appsv1.ControllerRevision{journal}, api.CleaningUp},
+		"the journal of a lost record":        {build.Label("a", "b"), []*appsv1.ControllerRevision{journal}, api.CleaningUp},
+		"the journal of an earlier operation": {build.Status(later), []*appsv1.ControllerRevision{journal}, api.CleaningUp},
+		"an unreadable journal":               {build.Status(later), []*appsv1.ControllerRevision{unreadable}, api.LinkInvalid},
 	} {
 		in := input(setAsking("data=32Mi", row.record), currentClaim("data-web-0"))
 		in.Journals = row.journals
 		found := StartObstacles(in, Compare(in))
-		if waits := len(found) == 1 && found[0].Reason == api.CleaningUp && found[0].PassesByItself(); waits != row.waits {
-			t.Errorf("%s: %v, want that it waits: %t", name, found, row.waits)
+		if got := reasons(found); got != string(row.reason) {
+			t.Errorf("%s: %s, want %q", name, got, row.reason)
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
-	"drydock.dev/shared/text"
 	"drydock.dev/shared/world"
 )
 
@@ -68,48 +68,67 @@ func Rollback(in Input, operation string) *Changes {
 
 // RequestedRollback returns the id of the operation that the set's annotation asks to roll back, or nothing. record belongs to the set's
 // latest operation. An operator may copy annotations of its resource to its set again and again, so there an order counts only for the set
-// that it names, and once.
+// that it names, and only if it is later than the one that was answered last.
 func RequestedRollback(set *appsv1.StatefulSet, record *api.Resize) string {
-	order := set.Annotations[api.RollbackAnnotation]
-	id, uid, valid := parseRollback(order)
+	text := set.Annotations[api.RollbackAnnotation]
+	order, valid := parseRollback(text)
 	switch {
 	case statefulset.Controller(set) == nil:
-		return order
-	case !valid || uid != string(set.UID), record != nil && record.AnsweredRollback == clipOrder(order):
+		return text
+	case !valid || order.uid != string(set.UID) || order.at <= answeredRollback(set, record):
 		return ""
 	}
-	return id
+	return order.operation
 }
 
 // RollbackOrder returns the value of the annotation that asks, at the given time, for a rollback of the operation. On a set of an operator,
-// it names the set, and the time makes it differ from each earlier order.
-func RollbackOrder(set *appsv1.StatefulSet, operation string, now time.Time) string {
+// it names the set, and it is later than the order that was answered last.
+func RollbackOrder(set *appsv1.StatefulSet, record *api.Resize, operation string, now time.Time) string {
 	if statefulset.Controller(set) == nil {
 		return operation
 	}
-	return fmt.Sprintf("%s@%s/%d", operation, set.UID, now.Unix())
+	return fmt.Sprintf("%s@%s/%d", operation, set.UID, max(now.Unix(), answeredRollback(set, record)+1))
 }
 
 // RollbackNamesNoSet reports whether an operator makes the set, and the rollback annotation does not name a set, so it has no effect.
 func RollbackNamesNoSet(set *appsv1.StatefulSet) bool {
-	_, _, valid := parseRollback(set.Annotations[api.RollbackAnnotation])
+	_, valid := parseRollback(set.Annotations[api.RollbackAnnotation])
 	return statefulset.Controller(set) != nil && !valid && set.Annotations[api.RollbackAnnotation] != ""
 }
 
-// parseRollback returns the operation and the UID in the value that RollbackOrder returns for the set of an operator.
-func parseRollback(order string) (operation, uid string, valid bool) {
-	operation, rest, named := strings.Cut(order, "@")
-	uid, _, timed := strings.Cut(rest, "/")
-	return operation, uid, named && timed
+// rollbackOrder is an order for a rollback of an operation of the set with the UID, given at a time in seconds since 1970.
+type rollbackOrder struct {
+	operation, uid string
+	at             int64
 }
 
-// clipOrder limits what the record stores of an order, to more than a valid one needs.
-func clipOrder(order string) string { return text.Clip(order, 80) }
+// parseRollback reads the value that RollbackOrder returns for the set of an operator.
+func parseRollback(text string) (order rollbackOrder, valid bool) {
+	operation, rest, named := strings.Cut(text, "@")
+	uid, at, timed := strings.Cut(rest, "/")
+	seconds, err := strconv.ParseInt(at, 10, 64)
+	return rollbackOrder{operation, uid, seconds}, named && timed && err == nil && seconds > 0 && len(text) <= longestRollback
+}
+
+// longestRollback is more than any valid order has, in bytes. The record stores it.
+const longestRollback = 100
+
+// answeredRollback returns when the order was given that was answered last for the set, or zero.
+func answeredRollback(set *appsv1.StatefulSet, record *api.Resize) int64 {
+	if record == nil {
+		return 0
+	}
+	order, valid := parseRollback(record.AnsweredRollback)
+	if !valid || order.uid != string(set.UID) {
+		return 0
+	}
+	return order.at
+}
 
 // AnswerRollback stores in the record that the set's order for a rollback is answered, if an operator makes the set.
 func AnswerRollback(set *appsv1.StatefulSet, record *api.Resize) {
 	if statefulset.Controller(set) != nil {
-		record.AnsweredRollback = clipOrder(set.Annotations[api.RollbackAnnotation])
+		record.AnsweredRollback = set.Annotations[api.RollbackAnnotation]
 	}
 }
 

@@ -1,7 +1,6 @@
 package resize
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/text"
 	"drydock.dev/test/golden"
 	"drydock.dev/test/kit/build"
 )
@@ -207,44 +205,58 @@ func TestRollback(t *testing.T) {
 	}
 }
 
-// TestRequestedRollback: under an operator, which may copy the annotation again and again, an order counts for one set and once.
+// TestRequestedRollback: under an operator, which may copy the annotation again and again, an order counts for one set, and no order counts
+// that is older than an answered one.
 // Invariants: I7.
 func TestRequestedRollback(t *testing.T) {
 	owned, free := build.Set("web", build.ControlledBy("Database", "main"), build.UID("uid-now")), build.Set("web", build.UID("uid-now"))
-	order := RollbackOrder(owned, build.ID, build.Now)
+	at := func(ago time.Duration) string { return RollbackOrder(owned, nil, build.ID, build.Now.Add(-ago)) }
 	answered := func(order string) *api.Resize {
 		return build.Operation(api.Succeeded, func(r *api.Resize) { r.AnsweredRollback = order })
 	}
 	for name, row := range map[string]struct {
-		record      *api.Resize
-		value       string
-		owned, free string
-		unnamed     bool
+		record  *api.Resize
+		value   string
+		counts  bool
+		unnamed bool
 	}{
-		"no annotation":         {record: answered("")},
-		"the order":             {answered(""), order, build.ID, order, false},
-		"the record is lost":    {nil, order, build.ID, order, false},
-		"a copy of the order":   {answered(order), order, "", order, false},
-		"a later order":         {answered(order), RollbackOrder(owned, build.ID, build.Now.Add(time.Second)), build.ID, "", false},
-		"the order for another": {answered(""), build.ID + "@uid-former/1", "", "", false},
-		"an id alone":           {answered(""), build.ID, "", build.ID, true},
-		"no time":               {answered(""), build.ID + "@uid-now", "", "", true},
-		"a long text":           {answered(text.Clip(order+strings.Repeat("x", 100), 80)), order + strings.Repeat("x", 100), "", "", false},
+		"no annotation":                         {record: answered("")},
+		"the order":                             {answered(""), at(0), true, false},
+		"the record is lost":                    {nil, at(0), true, false},
+		"a copy of the order":                   {answered(at(0)), at(0), false, false},
+		"a copy of an earlier order":            {answered(at(0)), at(time.Hour), false, false},
+		"a later order":                         {answered(at(time.Hour)), at(0), true, false},
+		"an answer of a former set":             {answered("ba9876543210@uid-former/99999999999"), at(0), true, false},
+		"the order for another set":             {answered(""), build.ID + "@uid-former/1", false, false},
+		"an id alone":                           {answered(""), build.ID, false, true},
+		"no time":                               {answered(""), build.ID + "@uid-now", false, true},
+		"a time that is no number":              {answered(""), build.ID + "@uid-now/now", false, true},
+		"a time before all times":               {answered(""), build.ID + "@uid-now/-1", false, true},
+		"a text that the record could not hold": {answered(""), strings.Repeat("x", 100) + at(0), false, true},
 	} {
 		owned.Annotations = map[string]string{api.RollbackAnnotation: row.value}
 		free.Annotations = owned.Annotations
-		if got := RequestedRollback(owned, row.record); got != row.owned {
-			t.Errorf("%s, with an operator: %q, want %q", name, got, row.owned)
+		want := ""
+		if row.counts {
+			want = build.ID
 		}
-		if got := RequestedRollback(free, row.record); got != cmp.Or(row.free, row.value) {
-			t.Errorf("%s, without an operator: %q, want %q", name, got, cmp.Or(row.free, row.value))
+		if got := RequestedRollback(owned, row.record); got != want {
+			t.Errorf("%s, with an operator: %q, want %q", name, got, want)
+		}
+		if got := RequestedRollback(free, row.record); got != row.value {
+			t.Errorf("%s, without an operator: %q, want %q", name, got, row.value)
 		}
 		if RollbackNamesNoSet(owned) != row.unnamed || RollbackNamesNoSet(free) {
 			t.Errorf("%s: the annotation names no set: %t, want %t", name, !row.unnamed, row.unnamed)
 		}
 	}
-	if got := RollbackOrder(free, build.ID, build.Now); got != build.ID {
+	if got := RollbackOrder(free, nil, build.ID, build.Now); got != build.ID {
 		t.Errorf("the order without an operator is %q", got)
+	}
+	record := answered(at(-time.Hour)) // by the clock of another user
+	owned.Annotations = map[string]string{api.RollbackAnnotation: RollbackOrder(owned, record, build.ID, build.Now)}
+	if RequestedRollback(owned, record) != build.ID {
+		t.Errorf("after an order of a fast clock, the order %s does not count", owned.Annotations[api.RollbackAnnotation])
 	}
 }
 
@@ -253,7 +265,7 @@ func TestRequestedRollback(t *testing.T) {
 func TestOrderForRollbackIsAnsweredOnce(t *testing.T) {
 	in := input(resizedSet(), currentClaim("data-web-0"))
 	build.ControlledBy("Database", "main")(in.Set)
-	in.Set.Annotations[api.RollbackAnnotation] = RollbackOrder(in.Set, build.ID, build.Now)
+	in.Set.Annotations[api.RollbackAnnotation] = RollbackOrder(in.Set, nil, build.ID, build.Now)
 	for _, next := range []func(Input) *Changes{func(in Input) *Changes { return Rollback(in, build.ID) }, Compare} {
 		record := next(in).EmptyRecord(in, api.Succeeded)
 		if RequestedRollback(in.Set, record) != "" {

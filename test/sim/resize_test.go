@@ -76,7 +76,7 @@ func resizedAndRegretted(w *kit.World) {
 	})
 	w.Node.AcceptOldData("data-web-0", done.Moves()[0].OldVolume)
 	w.PatchSet("web", fmt.Sprintf(`{"metadata":{"annotations":{%q:null,%q:%q}}}`, api.StatusAnnotation, api.RollbackAnnotation,
-		resize.RollbackOrder(w.Set("web"), done.Operation, time.Now())))
+		resize.RollbackOrder(w.Set("web"), nil, done.Operation, time.Now())))
 }
 
 // two returns a set with two members.

@@ -12,6 +12,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/members"
+	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
 	"drydock.dev/test/swarm/apiserver"
 )
@@ -291,7 +292,7 @@ func (w *World) rollback(set string, b int) {
 			}
 		}
 		live := apiserver.Decode[appsv1.StatefulSet](w.set(set))
-		w.command(set, api.RollbackAnnotation, resize.RollbackOrder(live, fmt.Sprint(id), w.usersNow()), b)
+		w.command(set, api.RollbackAnnotation, resize.RollbackOrder(live, operation.Of(live).Resize, fmt.Sprint(id), w.usersNow()), b)
 	}
 }
 

@@ -87,8 +87,9 @@ func (o *rollback) run(ctx context.Context, argument string) error {
 		if err := unchanged(in.Set, live); err != nil {
 			return nil, err
 		}
-		order := resize.RollbackOrder(live, operation, time.Now())
-		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, order), nil
+		record, err := statusOf(live)
+		order := resize.RollbackOrder(live, record, operation, time.Now())
+		return plan.PatchOf(plan.StatefulSets, live).Annotate(api.RollbackAnnotation, order), err
 	})
 	if err != nil {
 		return err

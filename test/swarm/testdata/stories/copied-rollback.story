@@ -1,5 +1,8 @@
-# A user rolls back a growth on the custom resource, which is impossible. The operator copies the order again and again. It is refused once.
+# A rollback on the custom resource is refused. Its operator copies the order again and again, and it is refused once.
 world sets=1 owner=2
-resize web
+method web 2
+resize web 5
+resize web 2
 rush
 rollback web 11
+calm 2

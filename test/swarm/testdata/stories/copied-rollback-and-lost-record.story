@@ -1,0 +1,12 @@
+# A rollback on the custom resource is refused, and a tool removes the record. The copy of the order is refused once more.
+world sets=1 owner=2
+method web 2
+resize web 5
+resize web 2
+rush
+rollback web 11
+withdraw web
+rush
+calm 2
+replace web
+rush
