@@ -83,6 +83,8 @@ func TestObserve(t *testing.T) {
 	digits := strings.TrimPrefix(job.Name, "drydock-")
 	growing := build.Operation(api.Moving, build.Members(api.MemberGrowing, "data-web-0"),
 		func(s *api.Resize) { s.Move("data-web-0").InPlace = true })
+	ofStaging := build.Journal(copying)
+	ofStaging.Annotations[api.OperationAnnotation] = strings.Replace(ofStaging.Annotations[api.OperationAnnotation], build.Namespace, "staging", 1)
 	for name, row := range map[string]struct {
 		in   build.Lists
 		want string
@@ -105,6 +107,9 @@ func TestObserve(t *testing.T) {
 			"persistentvolumeclaims": list{claim, other}, "controllerrevisions": list{build.Journal(copying)},
 			"persistentvolumes": list{build.VolumeOf(claim)},
 		}, "claim data-web-0, volume pv-data-web-0, journal"},
+		"a journal that was made for another namespace, for example by a backup of that one": {build.Lists{
+			"persistentvolumeclaims": list{claim}, "controllerrevisions": list{ofStaging},
+		}, ""},
 		"a volume that only the record names": {build.Lists{
 			"statefulsets": list{with(copying)}, "persistentvolumes": list{build.Volume("pv-new-data-web-0", target)},
 		}, "volume pv-new-data-web-0"},
