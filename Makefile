@@ -317,10 +317,10 @@ generate: # writes the custom resources in config/crd, their generated Go code, 
 	$(TOOL) controller-gen object crd paths=./shared/api/v1alpha1 output:crd:dir=config/crd
 	go test -count=1 -run TestPagesAreUpToDate ./test/reference -update
 
-golden: ## writes the expected texts of tests into their golden files (PKG=./functions/backup for one package); review the difference
+golden: ## writes the expected texts of tests into their golden files, to review (PKG=./functions/backup: one package, RUN=REGEXP: tests)
 	go test -count=1 $(or $(PKG),$$(git grep -l -e 'drydock.dev/test/golden"' -e 'drydock.dev/test/kit/build"' -- \
 	  '*_test.go' ':!test/api' ':!test/sim' ':!test/e2e' ':!cmd/release' | \
-	  xargs -n 1 dirname | sort -u | sed 's,^,./,')) -update
+	  xargs -n 1 dirname | sort -u | sed 's,^,./,')) $(if $(RUN),-run '$(RUN)') -update
 	$(if $(PKG),,cd cmd/release && go test -count=1 . ./chart ./krew ./sbom -update)
 
 lint: ## runs gofmt, vet and staticcheck, and checks that generated files are up to date

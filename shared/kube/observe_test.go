@@ -84,7 +84,8 @@ func TestObserve(t *testing.T) {
 	growing := build.Operation(api.Moving, build.Members(api.MemberGrowing, "data-web-0"),
 		func(s *api.Resize) { s.Move("data-web-0").InPlace = true })
 	ofStaging := build.Journal(copying)
-	ofStaging.Annotations[api.OperationAnnotation] = strings.Replace(ofStaging.Annotations[api.OperationAnnotation], build.Namespace, "staging", 1)
+	link := ofStaging.Annotations[api.OperationAnnotation]
+	ofStaging.Annotations[api.OperationAnnotation] = strings.Replace(link, build.Namespace, "staging", 1)
 	for name, row := range map[string]struct {
 		in   build.Lists
 		want string

@@ -47,7 +47,7 @@ func expectProblems(t *testing.T, rows map[string]preflight) {
 		t.Run(name, func(t *testing.T) {
 			found := Preflight(row.in, Compare(row.in))
 			if got := reasons(found); got != row.want {
-				t.Errorf("found %s, want %s: %v", got, row.want, found)
+				t.Errorf("the preflight finds %q, want %q: %v", got, row.want, found)
 			}
 			file.Entry(t, name, describe(found))
 		})
