@@ -46,6 +46,7 @@ func TestRefusedRequestsFailTheTest(t *testing.T) {
 		}
 	}
 	expect := func(w *World) { w.Expect(http.StatusUnprocessableEntity, api.Restore, "a reason") }
+	allow := func(w *World) { w.Allow(http.StatusForbidden, api.Restore, "a reason") }
 	fail := func(w *World) { w.answers.failed(t.Context(), api.Restore, event.New(), errors.New("an error")) }
 	storm := func(w *World) {
 		for range mostConflicts + 1 {
@@ -63,6 +64,9 @@ func TestRefusedRequestsFailTheTest(t *testing.T) {
 		"a declared conflict never comes":   {[]func(*World){func(w *World) { w.Expect(http.StatusConflict, api.Restore, "a reason") }}, ""},
 		"an invalid object is declared":     {[]func(*World){expect, refuse(422, http.MethodPatch, "/pods/a", invalid)}, ""},
 		"a declared refusal does not come":  {[]func(*World){expect}, "never answered 422 to restore"},
+		"an allowed refusal comes":          {[]func(*World){allow, refuse(403, http.MethodDelete, "/pods/a", "")}, ""},
+		"an allowed refusal does not come":  {[]func(*World){allow}, ""},
+		"another refusal than allowed":      {[]func(*World){allow, refuse(422, http.MethodPatch, "/pods/a", invalid)}, "with 422"},
 		"another status than declared":      {[]func(*World){expect, refuse(403, http.MethodPatch, "/pods/a", invalid)}, "with 403"},
 		"a read without rights":             {[]func(*World){refuse(403, http.MethodGet, "/pods/a", "")}, "with 403"},
 		"an error of the API server":        {[]func(*World){refuse(500, http.MethodGet, "/pods/a", "")}, "with 500"},

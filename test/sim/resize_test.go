@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -130,7 +131,10 @@ func (m method) disturbances() map[string]disturbance {
 			applyAgain(w, m.set(), metav1.DeletePropagationOrphan)
 		}},
 		"a user deletes the pod by force": {act: func(w *kit.World) { w.ForceDeletePod("web-0") }},
-		"a user takes the hold off":       {act: func(w *kit.World) { w.ReleasePod("web-0") }},
+		"a user takes the hold off": {act: func(w *kit.World) {
+			w.Allow(http.StatusForbidden, api.Restore, "the hold may go just before restore deletes the pod")
+			w.ReleasePod("web-0")
+		}},
 		"a user deletes the claim of a running pod": {act: func(w *kit.World) {
 			if w.PodRuns("web-0") && !leavesWithPod(w) { // else it is gone at once, and the set gets an empty claim
 				w.TryDeleteClaim("data-web-0")
