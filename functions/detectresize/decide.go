@@ -192,8 +192,7 @@ func waitForObstacle(in Input, found resize.Problem) plan.Plan {
 		UID: in.Set.UID}))
 }
 
-// startRollback starts a rollback at the user's request. A refusal does not change the record, because the record belongs to the operation
-// that was to be rolled back.
+// startRollback starts a rollback at the user's request. A refusal keeps the record of the operation that was to be rolled back.
 func startRollback(in Input, operation string) plan.Plan {
 	changes := resize.Rollback(in.Input, operation)
 	switch found := rollbackObstacle(in, changes, operation); {
