@@ -49,8 +49,7 @@ func TestDeployedEngineFailsOver(t *testing.T) {
 func deployEngine(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	t.Cleanup(func() {
-		userRuns(t, s, "uninstall", "--yes")
-		stage.RightsRemoved()
+		removeDrydock(t, s)
 		for _, kind := range []string{"namespace", "validatingadmissionpolicies", "mutatingadmissionpolicies", "clusterroles", "crd"} {
 			if left := s.Kubectl(t, "", "get", kind, "-o", "name"); strings.Contains(left, "drydock") {
 				t.Errorf("kubectl drydock uninstall left\n%s", left)

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/owners/rights"
 	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
 	"drydock.dev/test/page"
@@ -138,18 +139,23 @@ func installation(t *testing.T) page.Step {
 func newSetWithoutDrydock(t *testing.T) *stage.Stage {
 	t.Helper()
 	s := stage.New(t)
-	remove := func() {
-		userRuns(t, s, "uninstall", "--yes")
-		stage.RightsRemoved()
-	}
-	remove()
+	removeDrydock(t, s)
 	t.Cleanup(func() {
-		remove()
+		removeDrydock(t, s)
 		s.Kubectl(t, "", "apply", "--server-side", "--force-conflicts", "--field-manager=drydock-config", "-k",
 			filepath.Join(kit.Root(t), "config", "apply-v1beta1"))
 	})
 	s.CreateSet(stage.Workload("64Mi")) // after the removal, which opts every set out
 	return s
+}
+
+// removeDrydock removes all of Drydock, and also what `kubectl drydock uninstall` leaves: the roles of `kubectl drydock rbac`, which earlier
+// tests have granted.
+func removeDrydock(t *testing.T, s *stage.Stage) {
+	t.Helper()
+	userRuns(t, s, "uninstall", "--yes")
+	s.Kubectl(t, "", "delete", "clusterrole", "-l", rights.Label)
+	stage.RightsRemoved()
 }
 
 // awaitEngine waits until both replicas of the standalone process run.
