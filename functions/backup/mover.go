@@ -155,9 +155,10 @@ func (m mover) copied(signal moverreport.Signal) bool {
 		m.final.Result == moverreport.ResultCopied && m.final.Signal != nil && *m.final.Signal == signal
 }
 
-// ended reports whether the mover will copy nothing more: it has succeeded or failed.
+// ended reports whether the mover will copy nothing more: it has succeeded or failed. Its Job runs on after a copy is finished, until it is
+// deleted.
 func (m mover) ended() bool {
-	return jobResult(m.job) != "" || m.final != nil || m.succeeded()
+	return statefulset.JobEnd(m.job).Type != "" || m.final != nil || m.succeeded()
 }
 
 // pins reports whether the mover's pod has finished its copy and only keeps the volumes attached.
@@ -176,7 +177,7 @@ func (m mover) finished() bool {
 
 // failed reports whether the Job has failed, or will fail because the mover exited with a code that is not retried.
 func (m mover) failed() bool {
-	return jobResult(m.job) == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
+	return statefulset.JobEnd(m.job).Type == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
 }
 
 // report returns the mover's latest report, or nil.
@@ -209,22 +210,10 @@ func (m mover) outOfMemory() bool {
 		})
 }
 
-// jobResult returns JobComplete or JobFailed, or empty while the Job runs. A Job runs on after its copy is finished, until it is deleted.
-func jobResult(job *batchv1.Job) batchv1.JobConditionType {
-	for _, c := range job.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue {
-			return c.Type
-		}
-	}
-	return ""
-}
-
 // jobFailure returns the reason and the message of the Job's condition Failed. Without a message, it only says that the Job failed.
 func jobFailure(job *batchv1.Job) string {
-	for _, c := range job.Status.Conditions {
-		if c.Type == batchv1.JobFailed && c.Message != "" {
-			return c.Reason + ": " + c.Message
-		}
+	if end := statefulset.JobEnd(job); end.Type == batchv1.JobFailed && end.Message != "" {
+		return end.Reason + ": " + end.Message
 	}
 	return "job " + job.Name + " failed"
 }

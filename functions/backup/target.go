@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
@@ -201,7 +202,7 @@ func bindingConflict(in Input, claim *corev1.PersistentVolumeClaim, move *api.Mo
 	volume := in.Unclaimed[i].Name
 	return fmt.Sprintf("volume %s of StorageClass %q has no claim and may hold data, but Kubernetes would bind it to the copy of claim %s "+
 		"instead of provisioning a volume. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes",
-		volume, className(claim), move.Claim, volume)
+		volume, statefulset.ClassOf(claim), move.Claim, volume)
 }
 
 // mayBind reports whether Kubernetes may bind the unclaimed volume to the claim. It makes the same checks as the volume binder, except for
@@ -213,30 +214,14 @@ func mayBind(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClai
 	}
 	request, capacity := claim.Spec.Resources.Requests[corev1.ResourceStorage], spec.Capacity[corev1.ResourceStorage]
 	switch {
-	case volume.DeletionTimestamp != nil, spec.StorageClassName != className(claim), capacity.Cmp(request) < 0:
+	case volume.DeletionTimestamp != nil, spec.StorageClassName != statefulset.ClassOf(claim), capacity.Cmp(request) < 0:
 		return false
-	case modeOf(spec.VolumeMode) != modeOf(claim.Spec.VolumeMode),
-		deref(spec.VolumeAttributesClassName) != deref(claim.Spec.VolumeAttributesClassName):
+	case ptr.Deref(spec.VolumeMode, corev1.PersistentVolumeFilesystem) != ptr.Deref(claim.Spec.VolumeMode, corev1.PersistentVolumeFilesystem),
+		ptr.Deref(spec.VolumeAttributesClassName, "") != ptr.Deref(claim.Spec.VolumeAttributesClassName, ""):
 		return false
 	}
 	return !slices.ContainsFunc(claim.Spec.AccessModes,
 		func(m corev1.PersistentVolumeAccessMode) bool { return !slices.Contains(spec.AccessModes, m) })
-}
-
-func className(claim *corev1.PersistentVolumeClaim) string { return deref(claim.Spec.StorageClassName) }
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func modeOf(mode *corev1.PersistentVolumeMode) corev1.PersistentVolumeMode {
-	if mode == nil {
-		return corev1.PersistentVolumeFilesystem
-	}
-	return *mode
 }
 
 // retainForeignTargets sets targets that hold foreign data to the reclaim policy Retain, before the operation ends and its temporary claims

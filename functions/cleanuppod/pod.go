@@ -40,14 +40,14 @@ func (in Input) tryFailure(entry *api.OrdinalStatus, pod *corev1.Pod) string {
 
 // hasRunningContainer reports whether a container runs. While an init container runs, the pod's phase is Pending.
 func hasRunningContainer(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(statuses(pod), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
+	return slices.ContainsFunc(statefulset.MainStatuses(pod), func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // lastProgress returns when the latest init container ended, or when the pod was created.
 func lastProgress(pod *corev1.Pod) time.Time {
 	at := pod.CreationTimestamp.Time
-	for _, c := range statuses(pod) {
-		if t := lastTermination(c); t != nil && t.FinishedAt.After(at) {
+	for _, c := range statefulset.MainStatuses(pod) {
+		if t := statefulset.LastEnd(c); t != nil && t.FinishedAt.After(at) {
 			at = t.FinishedAt.Time
 		}
 	}
@@ -57,12 +57,12 @@ func lastProgress(pod *corev1.Pod) time.Time {
 // failures returns how often a container of the pod failed. The kubelet restarts it and counts the restarts.
 func failures(pod *corev1.Pod) int {
 	most := 0
-	for _, c := range statuses(pod) {
+	for _, c := range statefulset.MainStatuses(pod) {
 		n := int(c.RestartCount)
 		if pod.Spec.RestartPolicy == corev1.RestartPolicyNever {
 			n = 0 // a kubelet that does not know how the container ended counts a restart
 		}
-		if c.State.Running == nil && lastTermination(c) != nil && lastTermination(c).ExitCode != 0 {
+		if c.State.Running == nil && statefulset.LastEnd(c) != nil && statefulset.LastEnd(c).ExitCode != 0 {
 			n++ // not restarted yet
 		}
 		most = max(most, n)
@@ -70,41 +70,14 @@ func failures(pod *corev1.Pod) int {
 	return most
 }
 
-// statuses returns the statuses of the containers that have to end. Sidecars, which are init containers with a restart policy, do not.
-func statuses(pod *corev1.Pod) []corev1.ContainerStatus {
-	beside := map[string]bool{}
-	for _, c := range pod.Spec.InitContainers {
-		beside[c.Name] = c.RestartPolicy != nil
-	}
-	var all []corev1.ContainerStatus
-	for _, c := range append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...) {
-		if !beside[c.Name] {
-			all = append(all, c)
-		}
-	}
-	return all
-}
-
-// lastTermination returns how the container's latest finished run ended, or nil.
-func lastTermination(c corev1.ContainerStatus) *corev1.ContainerStateTerminated {
-	if c.State.Terminated != nil {
-		return c.State.Terminated
-	}
-	return c.LastTerminationState.Terminated
-}
-
 // failureText describes how the pod failed: the exit code and last output of its container, or the kubelet's message.
 func failureText(pod *corev1.Pod) string {
-	for _, c := range statuses(pod) {
-		t := lastTermination(c)
-		if t == nil || t.ExitCode == 0 {
-			continue
+	if name, end := statefulset.FailedContainer(pod); end != nil {
+		text := fmt.Sprintf("container %s exited with %d", name, end.ExitCode)
+		if end.Reason != "" && end.Reason != "Error" {
+			text += " (" + end.Reason + ")"
 		}
-		text := fmt.Sprintf("container %s exited with %d", c.Name, t.ExitCode)
-		if t.Reason != "" && t.Reason != "Error" {
-			text += " (" + t.Reason + ")"
-		}
-		if last := lastOutput(t.Message); last != "" {
+		if last := lastOutput(end.Message); last != "" {
 			text += ", its last output: " + last
 		}
 		return text
@@ -115,7 +88,7 @@ func failureText(pod *corev1.Pod) string {
 
 // startObstacle describes why the pod does not start.
 func startObstacle(pod *corev1.Pod) string {
-	for _, c := range statuses(pod) {
+	for _, c := range statefulset.MainStatuses(pod) {
 		if w := c.State.Waiting; w != nil && w.Reason != "" {
 			return strings.TrimSpace(fmt.Sprintf("container %s: %s %s", c.Name, w.Reason, lastOutput(w.Message)))
 		}

@@ -15,6 +15,7 @@ import (
 	"drydock.dev/shared/podend"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
 
@@ -39,7 +40,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 		w.override = w.hookFailed(hook, member, err.Error())
 	case template == nil:
 		return hookDone
-	case job != nil && jobCondition(job, batchv1.JobComplete) != nil:
+	case statefulset.JobEnd(job).Type == batchv1.JobComplete:
 		switch verdict, why := w.judgeHook(job, member); verdict {
 		case podend.Succeeded:
 			return hookDone
@@ -50,7 +51,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 		}
 	case job == nil:
 		return hookMissing
-	case jobCondition(job, batchv1.JobFailed) != nil:
+	case statefulset.JobEnd(job).Type == batchv1.JobFailed:
 		w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s has failed: %s", job.Name, w.hookFailure(job)))
 	default:
 		w.waitFor(job.DeletionTimestamp != nil, "hook %s-member of pod %s-%d is running", hook, w.Name, member.Ordinal)
@@ -77,7 +78,7 @@ func (w *work) noteHooksBefore(members []*api.Member) {
 	shut := resize.CutoverObstacle(w.Observed, w.record) != ""
 	for _, member := range members {
 		job := w.hookJob(resources.BeforeMember, member)
-		if job != nil && member.Hook != job.Name && jobCondition(job, batchv1.JobComplete) != nil {
+		if job != nil && member.Hook != job.Name && statefulset.JobEnd(job).Type == batchv1.JobComplete {
 			if verdict, why := w.judgeHook(job, member); verdict == podend.Pending {
 				w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
 			}
@@ -113,7 +114,7 @@ func (in Input) endedHookPods() []*corev1.Pod {
 	}
 	var pods []*corev1.Pod
 	for _, job := range in.HooksOf(record.Operation) {
-		if jobCondition(job, batchv1.JobComplete) == nil {
+		if statefulset.JobEnd(job).Type != batchv1.JobComplete {
 			continue
 		}
 		for _, pod := range in.Pods {
@@ -176,32 +177,17 @@ func (w *work) hookFailed(hook resources.Hook, member *api.Member, why string) p
 		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.Namespace, w.before)))
 }
 
-// jobCondition returns the Job's condition of the type if it is true, or nil.
-func jobCondition(job *batchv1.Job, how batchv1.JobConditionType) *batchv1.JobCondition {
-	for i, c := range job.Status.Conditions {
-		if c.Type == how && c.Status == corev1.ConditionTrue {
-			return &job.Status.Conditions[i]
-		}
-	}
-	return nil
-}
-
 // maxHookOutput is how many bytes of a hook's output are quoted.
 const maxHookOutput = 300
 
 // hookFailure returns how a hook has failed: the exit code and the last output of its container, or the reason of the Job controller.
 // Unprintable characters are removed, because a container may print anything.
 func (w *work) hookFailure(job *batchv1.Job) string {
-	words := ""
-	if c := jobCondition(job, batchv1.JobFailed); c != nil {
-		words = c.Reason + " " + c.Message
-	}
+	failed := statefulset.JobEnd(job)
+	words := failed.Reason + " " + failed.Message
 	if pod := w.HookPod(job); pod != nil {
-		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-			if t := c.State.Terminated; t != nil && t.ExitCode != 0 {
-				words = strings.TrimSpace(fmt.Sprintf("container %s exited with %d. %s", c.Name, t.ExitCode, t.Message))
-				break
-			}
+		if name, end := statefulset.FailedContainer(pod); end != nil {
+			words = strings.TrimSpace(fmt.Sprintf("container %s exited with %d. %s", name, end.ExitCode, end.Message))
 		}
 	}
 	return text.Line(words, maxHookOutput)

@@ -64,7 +64,7 @@ func (in Input) endedHook() *batchv1.Job {
 		return nil
 	}
 	job := work{Input: in, record: record}.hookJob(hookOf[record.Phase])
-	if job == nil || !hasEnded(job) {
+	if statefulset.JobEnd(job).Type == "" {
 		return nil
 	}
 	return job
@@ -103,21 +103,18 @@ func (in Input) containerFailure() string {
 	case pod == nil:
 		return ""
 	}
-	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		end := c.State.Terminated
-		if end == nil || end.ExitCode == 0 {
-			continue
-		}
-		words := fmt.Sprintf("; container %s ended with exit code %d", text.Line(c.Name, maxContainerMessage), end.ExitCode)
-		if end.Reason == "OOMKilled" {
-			words += " (OOMKilled)"
-		}
-		if message := text.Line(end.Message, maxContainerMessage); message != "" && messageComesFromFile(pod, c.Name) {
-			words += ": " + message
-		}
-		return words
+	name, end := statefulset.FailedContainer(pod)
+	if end == nil {
+		return ""
 	}
-	return ""
+	words := fmt.Sprintf("; container %s ended with exit code %d", text.Line(name, maxContainerMessage), end.ExitCode)
+	if end.Reason == "OOMKilled" {
+		words += " (OOMKilled)"
+	}
+	if message := text.Line(end.Message, maxContainerMessage); message != "" && messageComesFromFile(pod, name) {
+		words += ": " + message
+	}
+	return words
 }
 
 // messageComesFromFile reports whether the container's message comes only from its termination message file. With the other policy the

@@ -144,18 +144,18 @@ func (w work) runHook(next func() plan.Plan) plan.Plan {
 		return next()
 	case job != nil && job.DeletionTimestamp != nil && !failing && !late: // another Job follows when this one is deleted
 		return w.wait(api.HookRunning, "Job %s is being deleted", job.Name)
-	case job != nil && scaling.EndCondition(job, batchv1.JobComplete) != nil && !failing:
+	case statefulset.JobEnd(job).Type == batchv1.JobComplete && !failing:
 		return w.judgeHook(hook, job, next)
-	case job != nil && scaling.EndCondition(job, batchv1.JobComplete) != nil:
+	case statefulset.JobEnd(job).Type == batchv1.JobComplete:
 		return next()
 	case failing && (err != nil || w.Rejected != "" || w.Namesake != nil || late):
 		return next()
-	case failing && job != nil && scaling.EndCondition(job, batchv1.JobFailed) != nil:
+	case failing && statefulset.JobEnd(job).Type == batchv1.JobFailed:
 		return next()
 	case err != nil:
 		return w.failScaling(api.HookInvalid, err.Error())
-	case job != nil && scaling.EndCondition(job, batchv1.JobFailed) != nil:
-		c := scaling.EndCondition(job, batchv1.JobFailed)
+	case statefulset.JobEnd(job).Type == batchv1.JobFailed:
+		c := statefulset.JobEnd(job)
 		return w.failScaling(api.HookFailed, fmt.Sprintf("hook %s failed: Job %s: %s %s%s", hook, job.Name, c.Reason, c.Message,
 			w.containerFailure()))
 	case w.Namesake != nil && late: // the retry has another name

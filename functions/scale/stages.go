@@ -5,8 +5,6 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/members"
@@ -57,16 +55,12 @@ func (w work) runFailureHook() plan.Plan {
 	switch {
 	case job == nil && w.record.HookMade:
 		return w.finishFailed()
-	case job != nil && !w.record.HookMade && !hasEnded(job) && !operation.Overdue(w.record, w.Now):
+	case job != nil && !w.record.HookMade && statefulset.JobEnd(job).Type == "" && !operation.Overdue(w.record, w.Now):
 		next := w.record.Clone()
 		next.HookMade = true
 		return w.storeRecord(api.HookRunning, next)
 	}
 	return w.runHook(w.finishFailed)
-}
-
-func hasEnded(job *batchv1.Job) bool {
-	return scaling.EndCondition(job, batchv1.JobComplete) != nil || scaling.EndCondition(job, batchv1.JobFailed) != nil
 }
 
 const rejectionPrefix = "the API server rejected a write: "

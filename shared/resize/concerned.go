@@ -158,15 +158,13 @@ func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
 	if gone {
 		return []api.Function{api.Restore}
 	}
-	for _, c := range job.Status.Conditions {
-		if (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) && c.Status == corev1.ConditionTrue && job.DeletionTimestamp == nil {
-			if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleHook {
-				return []api.Function{api.Restore}
-			}
-			return []api.Function{api.Backup}
-		}
+	if statefulset.JobEnd(job).Type == "" || job.DeletionTimestamp != nil {
+		return nil
 	}
-	return nil
+	if link, err := api.LoadLink(job); err == nil && link != nil && link.Role == api.RoleHook {
+		return []api.Function{api.Restore}
+	}
+	return []api.Function{api.Backup}
 }
 
 // ConcernedByPod returns the functions that have to act on a change of a mover's pod or a held pod. backup acts on a mover that waits or

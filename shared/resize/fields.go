@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
@@ -90,7 +91,7 @@ func checkAttributes(in Input, w *Changes) []Problem {
 		if c.Method != api.MethodCopy || volume == nil {
 			continue
 		}
-		requested, present := valueOr(c.Spec.VolumeAttributesClassName, ""), valueOr(volume.Spec.VolumeAttributesClassName, "")
+		requested, present := ptr.Deref(c.Spec.VolumeAttributesClassName, ""), ptr.Deref(volume.Spec.VolumeAttributesClassName, "")
 		if requested == present && c.Status.ModifyVolumeStatus == nil {
 			continue
 		}
@@ -99,11 +100,4 @@ func checkAttributes(in Input, w *Changes) []Problem {
 			c.Name, requested, volume.Name, present, statefulset.ModifyWords(c.PersistentVolumeClaim)))
 	}
 	return found
-}
-
-func valueOr[T any](p *T, otherwise T) T {
-	if p == nil {
-		return otherwise
-	}
-	return *p
 }

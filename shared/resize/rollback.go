@@ -12,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/statefulset"
@@ -276,14 +277,14 @@ func checkOldVolumes(in Input, w *Changes) []Problem {
 	var found []Problem
 	for _, c := range w.Claims {
 		old := in.Volume(w.restores[c.Name].volume)
-		class, attributes := statefulset.ClassOf(c.PersistentVolumeClaim), valueOr(c.Spec.VolumeAttributesClassName, "")
+		class, attributes := statefulset.ClassOf(c.PersistentVolumeClaim), ptr.Deref(c.Spec.VolumeAttributesClassName, "")
 		if old.Spec.StorageClassName != class {
 			attributes = "" // a claim that changes its StorageClass loses its attributes class
 		}
 		for _, field := range []struct{ name, claim, volume string }{
-			{"volumeMode", string(valueOr(c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)),
-				string(valueOr(old.Spec.VolumeMode, corev1.PersistentVolumeFilesystem))},
-			{"volumeAttributesClassName", attributes, valueOr(old.Spec.VolumeAttributesClassName, "")},
+			{"volumeMode", string(ptr.Deref(c.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)),
+				string(ptr.Deref(old.Spec.VolumeMode, corev1.PersistentVolumeFilesystem))},
+			{"volumeAttributesClassName", attributes, ptr.Deref(old.Spec.VolumeAttributesClassName, "")},
 		} {
 			if field.claim != field.volume {
 				found = append(found, problem(api.RollbackImpossible, "claim %s has the %s %q, but old volume %s has %q, so Kubernetes would not bind "+

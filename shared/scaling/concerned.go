@@ -4,13 +4,13 @@ package scaling
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/api/v1alpha1"
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
+	"drydock.dev/shared/statefulset"
 )
 
 var functions = []api.Function{api.ScaleFunction}
@@ -71,19 +71,8 @@ func atTarget(scaler *v1alpha1.Scaler, asleep bool) bool {
 
 // ConcernedByJob returns the functions that a change of a scaling's hook concerns.
 func ConcernedByJob(job *batchv1.Job, gone bool) []api.Function {
-	if gone || EndCondition(job, batchv1.JobComplete) != nil || EndCondition(job, batchv1.JobFailed) != nil {
+	if gone || statefulset.JobEnd(job).Type != "" {
 		return functions
-	}
-	return nil
-}
-
-// EndCondition returns the Job's condition of that type if it is true, or nil. The numbers of pods are not enough, because a Job may
-// continue after a failed pod.
-func EndCondition(job *batchv1.Job, end batchv1.JobConditionType) *batchv1.JobCondition {
-	for i, c := range job.Status.Conditions {
-		if c.Type == end && c.Status == corev1.ConditionTrue {
-			return &job.Status.Conditions[i]
-		}
 	}
 	return nil
 }
