@@ -120,11 +120,10 @@ func keepEarliest(times map[string]time.Time, key string, at time.Time) {
 // addSaving adds the requests of the pods that a sleeping set would have.
 func (f *figures) addSaving(set *appsv1.StatefulSet, sleep *api.Sleep) {
 	members := float64(max(0, sleep.Replicas-set.Status.Replicas))
-	cpu := statefulset.PodRequest(&set.Spec.Template.Spec, corev1.ResourceCPU)
-	memory := statefulset.PodRequest(&set.Spec.Template.Spec, corev1.ResourceMemory)
+	requests := statefulset.PodRequests(&set.Spec.Template.Spec)
 	f.SavedMembers += members
-	f.SavedCPU += members * cpu.AsApproximateFloat64()
-	f.SavedMemory += members * memory.AsApproximateFloat64()
+	f.SavedCPU += members * requests.Cpu().AsApproximateFloat64()
+	f.SavedMemory += members * requests.Memory().AsApproximateFloat64()
 }
 
 // addHeld adds a held pod.

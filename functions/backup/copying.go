@@ -10,7 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/shared/operation"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
@@ -20,15 +20,15 @@ import (
 // stepCopying provisions the member's new volumes. Then a mover makes first passes beside the member's pod until they converge.
 func (w *work) stepCopying(member *api.Member) {
 	if actions := w.retainSources(member); len(actions) > 0 {
-		w.add(api.Preparing, actions...)
+		w.Do(api.Preparing, actions...)
 		return
 	}
-	if !w.record.Copies() {
+	if !w.Record.Copies() {
 		w.handToRestore(member)
 		return
 	}
 	if actions := w.createTargets(member); len(actions) > 0 || w.failMessage != "" {
-		w.add(api.Preparing, actions...)
+		w.Do(api.Preparing, actions...)
 		return
 	}
 	pod := w.MemberPod(member.Ordinal)
@@ -40,15 +40,15 @@ func (w *work) stepCopying(member *api.Member) {
 		w.deleteMovers(member, 0)
 		w.skipFirstPass(member, pod)
 	case pod == nil:
-		w.waitFor(false, "pod %s-%d does not exist yet", w.Name, member.Ordinal)
+		w.WaitFor(false, "pod %s-%d does not exist yet", w.Name, member.Ordinal)
 	case !statefulset.Started(pod):
 		if pod.UID != member.Pod { // it may be on another node, and a mover keeps the volumes attached to the first one
 			w.abandonMovers(member)
 		}
 		w.stallOfMember(pod).storeIn(w.Input, member)
-		w.waitFor(false, "pod %s is not running yet", pod.Name)
+		w.WaitFor(false, "pod %s is not running yet", pod.Name)
 	case pod.DeletionTimestamp != nil:
-		w.waitFor(false, "pod %s is terminating", pod.Name)
+		w.WaitFor(false, "pod %s is terminating", pod.Name)
 	default:
 		w.copyBesidePod(member, pod)
 	}
@@ -76,10 +76,8 @@ func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
 // this stop is long.
 func (w *work) skipFirstPass(member *api.Member, pod *corev1.Pod) {
 	if pod != nil {
-		w.record.Reason = api.NoFirstPass
-		w.record.Message = fmt.Sprintf("pod %s is copied only while it is stopped: %s. %s", pod.Name, w.noMoverReason(member, pod),
+		w.Report(w.Set, false, api.NoFirstPass, "pod %s is copied only while it is stopped: %s. %s", pod.Name, w.noMoverReason(member, pod),
 			w.priceOfStop(member))
-		w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, false))
 	}
 	member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
 	w.handToRestore(member)
@@ -95,7 +93,7 @@ func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
 		member.Pod, member.Node = pod.UID, pod.Spec.NodeName
 		w.startMover(member, nil)
 	case m.job.DeletionTimestamp != nil:
-		w.waitFor(true, "job %s is being deleted", m.job.Name)
+		w.WaitFor(true, "job %s is being deleted", m.job.Name)
 	case m.lostLease() || m.finished(): // finished although the member runs: another process signalled the mover
 		w.replaceMover(member, m)
 	case m.notConverged() != nil:
@@ -191,8 +189,7 @@ func (w *work) copyStopped(member *api.Member, m mover, reason api.Reason, cause
 func (w *work) changeMover(member *api.Member, m mover, reason api.Reason, way string) {
 	w.replaceMover(member, m)
 	member.Stalled, member.StalledSince = "", nil
-	w.record.Reason, w.record.Message = reason, fmt.Sprintf("pod %s-%d %s", w.Name, member.Ordinal, way)
-	w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
+	w.Report(w.Set, true, reason, "pod %s-%d %s", w.Name, member.Ordinal, way)
 }
 
 // priceOfStop says how long the stop of a member without a first pass takes, and what to do about it.
@@ -201,7 +198,7 @@ func (w *work) priceOfStop(member *api.Member) string {
 	if whole := resize.WholeCopy(member); whole > 0 {
 		price += fmt.Sprintf(", about %d min if the volumes are full", int(whole.Minutes()))
 	}
-	if limit, short := resize.StopTooShort(w.Set, w.record.Strategy, member); short {
+	if limit, short := resize.StopTooShort(w.Set, w.Record.Strategy, member); short {
 		return price + fmt.Sprintf(". It would be cancelled after %s, so it does not begin: raise %s", 2*limit, api.MaxStopAnnotation)
 	}
 	if w.Set.Annotations[api.CutoverAnnotation] != "" {
@@ -223,7 +220,7 @@ func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
 	cause := fmt.Sprintf("its node refuses to mount the volume of claim %s in a second pod (%s)", refused.Claim,
 		text.Line(w.Warnings[m.pod.Name].Message, maxCause))
 	claim := w.Claim(refused.Claim)
-	if member.WritableSources || claim == nil || statefulset.IsBlock(claim) || !resources.MayMountWritable(w.Set, w.record.Admitted) {
+	if member.WritableSources || claim == nil || statefulset.IsBlock(claim) || !resources.MayMountWritable(w.Set, w.Record.Admitted) {
 		w.copyStopped(member, m, api.NoFirstPass, cause)
 		return
 	}
@@ -235,14 +232,14 @@ func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
 // days, no mover waits. When it opens and the resize has its turn, a new mover first brings the copy up to date.
 func (w *work) stepWaiting(member *api.Member) {
 	switch {
-	case resize.ShouldYield(w.Observed, w.record, member):
+	case moving.ShouldYield(w.Observed, w.Record, member):
 		w.replaceMover(member, w.moverOf(member))
 		member.Phase = api.MemberPending
 		return
-	case !w.record.Copies():
+	case !w.Record.Copies():
 		return
-	case resize.LacksFirstPass(w.Observed, member): // the set was scaled up since then
-		member.Phase, w.reason = api.MemberCopying, api.FirstPassRunning
+	case moving.LacksFirstPass(w.Observed, member): // the set was scaled up since then
+		member.Phase, w.Reason = api.MemberCopying, api.FirstPassRunning
 		return
 	case member.Pod == "":
 		return
@@ -250,12 +247,12 @@ func (w *work) stepWaiting(member *api.Member) {
 	m := w.moverOf(member)
 	pod := w.MemberPod(member.Ordinal)
 	switch {
-	case (w.record.TurnReturned || resize.CutoverObstacle(w.Observed, w.record) != "") && (m.job == nil || !m.finished()):
+	case (w.Record.TurnReturned || resize.CutoverObstacle(w.Observed, w.Record) != "") && (m.job == nil || !m.finished()):
 		w.deleteMovers(member, 0)
 	case pod == nil || pod.UID != member.Pod || m.job == nil || m.ended():
 		w.replaceMover(member, m)
 	case !m.waits(): // the mover's pod was replaced, and the new pod makes first passes
-		member.Phase, w.reason = api.MemberCopying, api.FirstPassRunning
+		member.Phase, w.Reason = api.MemberCopying, api.FirstPassRunning
 	default:
 		w.renewLease(member, m)
 	}
@@ -287,7 +284,7 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 			if r.TrustedBytes > 0 {
 				move.BytesTrusted = r.TrustedBytes
 			}
-			addWarnings(w.record, move, r.Warnings, r.Omitted)
+			addWarnings(w.Record, move, r.Warnings, r.Omitted)
 		}
 	}
 	member.ProgressAt = nil

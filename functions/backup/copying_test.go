@@ -21,9 +21,9 @@ import (
 
 // TestFirstPasses follows a member from the start of the operation to the gate.
 func TestFirstPasses(t *testing.T) {
-	pendingSet := set(moving(api.MemberPending, build.DerivedID))
+	pendingSet := set(whileMoving(api.MemberPending, build.DerivedID))
 	genuine := func() objects {
-		record := moving(api.MemberPending, build.DerivedID)
+		record := whileMoving(api.MemberPending, build.DerivedID)
 		return objects{build.Journal(record)}
 	}
 	converged := moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultConverged}
@@ -31,7 +31,7 @@ func TestFirstPasses(t *testing.T) {
 	old := build.Annotation(moverreport.LeaseAnnotation, build.Now.Add(-time.Minute).Format(time.RFC3339))
 	other := build.UID("uid-other")
 	waiting := func(options ...func(*api.Resize)) objects {
-		return append(set(moving(api.MemberWaiting, append([]func(*api.Resize){provisioned}, options...)...)),
+		return append(set(whileMoving(api.MemberWaiting, append([]func(*api.Resize){provisioned}, options...)...)),
 			append(journal(web0), append(source(web0), target(web0)...)...)...)
 	}
 	withoutTurn := func(r *api.Resize) { r.TurnReturned = true }
@@ -45,10 +45,10 @@ func TestFirstPasses(t *testing.T) {
 		t,
 		row{"01 the journal is written before any other write", given(pendingSet, pod(0), unlinked(web0))},
 		row{"02 the sources are retained", given(pendingSet, genuine(), pod(0), unlinked(web0))},
-		row{"03 the temporary claim is created", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0))},
+		row{"03 the temporary claim is created", given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0))},
 		row{"04 the mover is created beside the pod", given(copying(), pod(0))},
 		row{"05 the volume is provisioned when the mover is scheduled",
-			given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0), pending(web0))},
+			given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0), pending(web0))},
 		row{"06 the mover makes its first passes", given(copying(), pod(0), moverPod(1))},
 		row{"07 the pod is not running yet", given(copying(), pod(0,
 			build.Edit(func(p *corev1.Pod) { p.Spec.NodeName, p.Status.Phase = "", corev1.PodPending })))},
@@ -142,7 +142,7 @@ func TestMembersWithoutMover(t *testing.T) {
 	alone := build.Edit(func(c *corev1.PersistentVolumeClaim) {
 		c.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
-	zero := append(set(moving(api.MemberCopying), build.Replicas(0)), append(journal(web0), append(source(web0), target(web0)...)...)...)
+	zero := append(set(whileMoving(api.MemberCopying), build.Replicas(0)), append(journal(web0), append(source(web0), target(web0)...)...)...)
 	back := build.Operation(api.Moving, build.Members(api.MemberCopying, web0), build.RollbackOf("ba9876543210"),
 		build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume = "pv-new-data-web-0" }))
 	kept := func(options ...build.Option) objects {
@@ -156,11 +156,11 @@ func TestMembersWithoutMover(t *testing.T) {
 	check(t,
 		row{"the set is scaled to zero: the member goes to restore without a copy", given(zero)},
 		row{"only one pod may use a claim: the member is copied after its stop",
-			given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, alone), target(web0))},
+			given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0, alone), target(web0))},
 		row{"the set wants no first pass: the member is copied after its stop",
-			given(set(moving(api.MemberCopying), noFirstPass), journal(web0), pod(0), source(web0), target(web0))},
+			given(set(whileMoving(api.MemberCopying), noFirstPass), journal(web0), pod(0), source(web0), target(web0))},
 		row{"the set wants no first pass any more: its mover is ended",
-			given(set(moving(api.MemberCopying, provisioned), noFirstPass), journal(web0), pod(0), source(web0), target(web0), moverPod(1))},
+			given(set(whileMoving(api.MemberCopying, provisioned), noFirstPass), journal(web0), pod(0), source(web0), target(web0), moverPod(1))},
 		row{"a rollback: the old volume is retained before its retention ends", given(set(back), own, pod(0), source(web0), kept())},
 		row{"a rollback: nothing is copied", given(set(back), own, pod(0), source(web0), kept(build.Link(api.RoleReturning, web0)))},
 		row{"a rollback whose old volume is gone", given(set(back), own, pod(0), source(web0))},
@@ -175,7 +175,7 @@ func TestMembersWithoutMover(t *testing.T) {
 // TestMemberScaledUpWhileWaitingIsCopiedBesideItsPod: the member had no pod when it was handed to restore, so it had no mover.
 func TestMemberScaledUpWhileWaitingIsCopiedBesideItsPod(t *testing.T) {
 	phase := func(node string, more ...objects) api.MemberPhase {
-		record := moving(api.MemberWaiting, build.EditMember(0, func(m *api.Member) { m.Pod, m.Node = "", node }))
+		record := whileMoving(api.MemberWaiting, build.EditMember(0, func(m *api.Member) { m.Pod, m.Node = "", node }))
 		in := given(append([]objects{set(record), journal(web0), source(web0), target(web0)}, more...)...)
 		if stored := build.Stored(Decide(in)); stored != nil {
 			return stored.Members[0].Phase
@@ -228,7 +228,7 @@ func TestOrderOfMembers(t *testing.T) {
 // TestMemberCopiedAgainForgetsItsMemberCheck: a check counts for two minutes, and the gate may open again within that time.
 func TestMemberCopiedAgainForgetsItsMemberCheck(t *testing.T) {
 	checked := build.EditMember(0, func(m *api.Member) { m.CheckedAt = operation.Moment(build.Now.Add(-time.Second)) })
-	at := append(set(moving(api.MemberWaiting, provisioned, checked)), append(journal(web0), append(source(web0), target(web0)...)...)...)
+	at := append(set(whileMoving(api.MemberWaiting, provisioned, checked)), append(journal(web0), append(source(web0), target(web0)...)...)...)
 	p := Decide(given(at, pod(0, build.UID("uid-other")), moverPod(1, build.FirstPassConverged())))
 	if record := build.Stored(p); record == nil || record.Members[0].Phase != api.MemberCopying || record.Members[0].CheckedAt != nil {
 		t.Errorf("record after the pod was replaced at the gate: %+v: %s", record, p)
@@ -267,7 +267,7 @@ func TestMemberWithoutAttachSlotIsCopiedAfterItsStop(t *testing.T) {
 		"another Event has the text":             {2 * time.Minute, "FailedMount", exhausted, nil, false},
 	} {
 		mover := moverPod(1, append(row.pod, build.InPhase(corev1.PodPending), build.Age(row.age))...)
-		in := given(set(moving(api.MemberCopying, provisioned)), journal(web0), pod(0), source(web0), target(web0), mover)
+		in := given(set(whileMoving(api.MemberCopying, provisioned)), journal(web0), pod(0), source(web0), target(web0), mover)
 		in.Warnings = map[string]Warning{mover[1].GetName(): {Reason: row.reason, Message: row.message, At: build.Now}}
 		p := Decide(in)
 		next := build.Stored(p)
@@ -337,7 +337,7 @@ func TestRefusedSourceIsCopiedInAnotherWay(t *testing.T) {
 		"an image cannot be pulled": {2 * time.Minute, "Failed", busy, provisioned, nil, nil, nil, ""},
 	} {
 		mover := moverPod(1, append(row.pod, build.InPhase(corev1.PodPending), build.Age(row.age))...)
-		at := append(set(moving(api.MemberCopying, provisioned, row.record), row.set...), journal(web0)...)
+		at := append(set(whileMoving(api.MemberCopying, provisioned, row.record), row.set...), journal(web0)...)
 		in := given(at, pod(0), source(web0, row.claim...), target(web0), mover)
 		in.Warnings = map[string]Warning{mover[1].GetName(): {Reason: row.reason, Message: row.message, At: build.Now}}
 		p := Decide(in)

@@ -11,17 +11,17 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
-	"drydock.dev/shared/world"
+	"drydock.dev/shared/statefulset"
 )
 
 // Input is everything that Decide considers.
 type Input struct {
-	*world.Observed
-	Settings   api.Settings
+	moving.Input
 	RootMovers bool
 	// Options are the user's options for movers. OptionsErr is set if they cannot be read.
 	Options    resources.MoverOptions
@@ -33,8 +33,6 @@ type Input struct {
 	Warnings map[string]Warning
 	// Unclaimed are the cluster's volumes without a claim. They are read only before a temporary claim is created.
 	Unclaimed []*corev1.PersistentVolume
-	// Rejected is why the API server rejected a write of this event for good. It is empty if it did not.
-	Rejected string
 }
 
 // Warning is the content of a Kubernetes Event of type Warning.
@@ -59,12 +57,12 @@ func Decide(in Input) plan.Plan {
 		return plan.Do(api.NotProvisioned, retain...)
 	}
 	if reason, message := revertReason(in, record); reason != "" {
-		return revertPlan(in, record, reason, message)
+		return moving.Revert(in.Input, record, reason, message)
 	}
 	if in.Journal(record.Operation) == nil {
 		return plan.Do(api.Preparing, plan.Create(plan.ControllerRevisions, resources.MakeJournal(in.Set, record)))
 	}
-	w := &work{Input: in, before: record, record: record.Clone()}
+	w := &work{Input: in, Work: moving.Begin(record)}
 	w.stepMembers()
 	w.startMembers()
 	return w.plan()
@@ -72,8 +70,8 @@ func Decide(in Input) plan.Plan {
 
 // stepMembers plans the next step of each member whose phase belongs to backup. The phases are listed in operation.MemberStates.
 func (w *work) stepMembers() {
-	for i := range w.record.Members {
-		switch member := &w.record.Members[i]; member.Phase {
+	for i := range w.Record.Members {
+		switch member := &w.Record.Members[i]; member.Phase {
 		case api.MemberFinalPass: // the member is down, so it comes first
 			w.stepFinalPass(member)
 		case api.MemberWaiting:
@@ -83,11 +81,11 @@ func (w *work) stepMembers() {
 				w.renewLease(member, m)
 			}
 		case api.MemberSwapping: // keeps the volumes attached, also while the member waits for others
-			if m := w.moverOf(member); m.job != nil && m.pins() && !hasEnded(m.pod) {
+			if m := w.moverOf(member); m.job != nil && m.pins() && !statefulset.Done(m.pod) {
 				w.renewLease(member, m)
 			}
 		case api.MemberCopying:
-			if !w.record.TurnReturned {
+			if !w.Record.TurnReturned {
 				w.stepCopying(member)
 			}
 		}
@@ -96,7 +94,7 @@ func (w *work) stepMembers() {
 
 // revertReason returns why the operation must be reverted, as a reason and a message. Both are empty if it can continue.
 func revertReason(in Input, record *api.Resize) (api.Reason, string) {
-	if message := resize.Forged(in.Observed, record); message != "" {
+	if message := moving.Forged(in.Observed, record); message != "" {
 		return api.StatusInvalid, message
 	}
 	if operation.Overdue(record, in.Now) {
@@ -107,15 +105,15 @@ func revertReason(in Input, record *api.Resize) (api.Reason, string) {
 			operation.HowToRetry(in.Set.Namespace, record))
 	}
 	for _, move := range movesBeforeStop(record) {
-		if reason, message := lostVolume(in, record, move); reason != "" {
+		if reason, message := volumeProblem(in, record, move); reason != "" {
 			return reason, message
 		}
 	}
 	return targetProblem(in, record)
 }
 
-// lostVolume returns a reason and a message if one of the claim's volumes is gone or in use. Both are empty otherwise.
-func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, string) {
+// volumeProblem returns a reason and a message if one of the claim's volumes is gone or in use. Both are empty otherwise.
+func volumeProblem(in Input, record *api.Resize, move *api.Move) (api.Reason, string) {
 	if record.IsRollback() && !oldVolumeAvailable(in, record, move) {
 		return api.ClaimLost, fmt.Sprintf("old volume %s of claim %s is gone, in use, or retained for another claim. Look at kubectl get pv %s",
 			move.NewVolume, move.Claim, move.NewVolume)
@@ -127,52 +125,38 @@ func lostVolume(in Input, record *api.Resize, move *api.Move) (api.Reason, strin
 	return "", ""
 }
 
-// revertPlan hands the operation to restore, which releases the held pods.
-func revertPlan(in Input, record *api.Resize, reason api.Reason, message string) plan.Plan {
-	next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, reason, message)
-	return plan.Do(reason, append(operation.Store(in.Set, next).Actions(), operation.NoteOf(in.Set, next, true))...)
-}
-
-// plan returns the collected actions. The record is written first, so that it names every new object before that exists.
+// plan returns the collected steps, or gives the operation up.
 func (w *work) plan() plan.Plan {
 	if w.failMessage != "" {
 		message := w.failMessage
 		if !w.needsRequest {
-			message += ", then " + operation.HowToRetry(w.Set.Namespace, w.before)
+			message += ", then " + operation.HowToRetry(w.Set.Namespace, w.Before)
 		}
-		return revertPlan(w.Input, w.before, w.failReason, message)
+		return moving.Revert(w.Input.Input, w.Before, w.failReason, message)
 	}
 	w.reportStalls()
-	actions := slices.Concat(operation.Store(w.Set, w.record).Actions(), w.actions, w.notes, warningEvents(w.Input, w.before, w.record))
-	if len(actions) > 0 {
-		p := plan.Do(cmp.Or(w.reason, api.Preparing), actions...)
-		if w.announce != "" {
-			p = p.Then(w.announce, w.record.Operation)
-		}
-		return p
-	}
-	p := plan.Wait(api.CopyRunning, "%s", w.waiting)
-	p.Soon = w.soon
-	return p
+	w.reportWarnings()
+	w.Reason = cmp.Or(w.Reason, api.Preparing)
+	return w.Plan(w.Set, api.CopyRunning)
 }
 
 // startMembers starts the pending members: one at a time in a rolling resize, otherwise all.
 func (w *work) startMembers() {
-	if w.record.TurnReturned {
+	if w.Record.TurnReturned {
 		return
 	}
-	if w.record.Strategy != api.StrategyRolling {
-		for i := range w.record.Members {
-			if member := &w.record.Members[i]; member.Phase == api.MemberPending {
+	if w.Record.Strategy != api.StrategyRolling {
+		for i := range w.Record.Members {
+			if member := &w.Record.Members[i]; member.Phase == api.MemberPending {
 				w.startMember(member)
 			}
 		}
 		return
 	}
-	busy := slices.ContainsFunc(w.record.Members, func(m api.Member) bool {
+	busy := slices.ContainsFunc(w.Record.Members, func(m api.Member) bool {
 		return m.Phase != api.MemberPending && m.Phase != api.MemberMoved
 	})
-	if next := resize.NextMember(w.Observed, w.record); next != nil && !busy {
+	if next := resize.NextMember(w.Observed, w.Record); next != nil && !busy {
 		w.startMember(next)
 	}
 }
@@ -182,28 +166,14 @@ func (w *work) startMember(member *api.Member) {
 	w.stepCopying(member)
 }
 
-// work collects the actions for all members from one observation.
+// work collects the steps of all members.
 type work struct {
 	Input
-	before, record *api.Resize
-	reason         api.Reason
-	actions        []plan.Action
-	notes          []plan.Action
-	announce       string
-	waiting        string
-	soon           bool
-	failMessage    string // why the operation must be reverted; empty if it can continue
-	failReason     api.Reason
-	needsRequest   bool // a retry would fail again: only another request helps
-	startedMovers  int  // movers that this plan creates
-}
-
-func (w *work) add(reason api.Reason, actions ...plan.Action) {
-	w.reason, w.actions = reason, append(w.actions, actions...)
-}
-
-func (w *work) waitFor(soon bool, format string, args ...any) {
-	w.waiting, w.soon = fmt.Sprintf(format, args...), w.soon || soon
+	moving.Work
+	failMessage   string // why the operation must be reverted; empty if it can continue
+	failReason    api.Reason
+	needsRequest  bool // a retry would fail again: only another request helps
+	startedMovers int  // movers that this plan creates
 }
 
 // fail has the operation reverted. The message ends with the remedy, an imperative: the request for a retry follows it.
@@ -211,13 +181,8 @@ func (w *work) fail(reason api.Reason, format string, args ...any) {
 	w.failReason, w.failMessage = reason, fmt.Sprintf(format, args...)
 }
 
-// link returns a link between an object and a claim of the operation.
-func (w *work) link(role api.Role, claim string) api.Link {
-	return api.Link{Operation: w.record.Operation, Role: role, Namespace: w.Set.Namespace, Set: w.record.Set, Claim: claim}
-}
-
 // handToRestore hands the member to restore, which stops it.
 func (w *work) handToRestore(member *api.Member) {
 	member.Phase, member.Deadline = api.MemberWaiting, nil
-	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
+	w.Reason, w.Announce = api.CopyVerified, events.BackupCompleted
 }

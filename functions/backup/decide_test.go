@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/test/kit/build"
 )
@@ -19,7 +20,7 @@ const logs0 = "logs-web-0"
 
 // workOn returns the work on a record and the objects.
 func workOn(record *api.Resize, groups ...objects) *work {
-	return &work{Input: given(append([]objects{set(record)}, groups...)...), before: record, record: record.Clone()}
+	return &work{Input: given(append([]objects{set(record)}, groups...)...), Work: moving.Begin(record)}
 }
 
 // halfMoved returns the record of a member with two claims. The first claim is already on its new volume.
@@ -31,20 +32,20 @@ func halfMoved(phase api.MemberPhase) *api.Resize {
 // TestMovedClaimIsNotCopiedAgain: if a stop is lost in the middle of a swap, only the other claims of the member are copied again.
 func TestMovedClaimIsNotCopiedAgain(t *testing.T) {
 	w := workOn(halfMoved(api.MemberCopying), source(web0), source(logs0))
-	created := w.createTargets(&w.record.Members[0])
+	created := w.createTargets(&w.Record.Members[0])
 	if len(created) != 1 || created[0].Name != api.TargetName(build.ID, logs0, 0) {
 		t.Errorf("created temporary claims %v, want one for claim %s", created, logs0)
 	}
 	w = workOn(halfMoved(api.MemberCopying), unlinked(web0), unlinked(logs0))
-	for _, a := range w.retainSources(&w.record.Members[0]) {
+	for _, a := range w.retainSources(&w.Record.Members[0]) {
 		if a.Name == web0 || a.Name == old0 {
 			t.Errorf("the moved claim is retained as a source: %s", a)
 		}
 	}
 	w = workOn(halfMoved(api.MemberFinalPass), source(logs0), target(logs0))
 	job := build.Job(0, 1)
-	w.completeFinalPass(&w.record.Members[0], mover{job: job, final: &moverreport.MemberReport{Result: moverreport.ResultCopied}})
-	if member := w.record.Members[0]; w.failMessage != "" || member.Phase != api.MemberSwapping ||
+	w.completeFinalPass(&w.Record.Members[0], mover{job: job, final: &moverreport.MemberReport{Result: moverreport.ResultCopied}})
+	if member := w.Record.Members[0]; w.failMessage != "" || member.Phase != api.MemberSwapping ||
 		member.Claims[0].Digest == verifiedWithoutDigest {
 		t.Errorf("verified copy of claim %s: failure %q, %+v", logs0, w.failMessage, member)
 	}
@@ -55,7 +56,7 @@ func TestReportIsStoredWithItsClaims(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0, logs0), build.EditMember(0, func(m *api.Member) {
 		m.Forecast, m.Claims[1].BytesTrusted = 7, 5
 	})))
-	member := &w.record.Members[0]
+	member := &w.Record.Members[0]
 	w.storeReport(member, nil)
 	w.storeReport(member, &moverreport.MemberReport{Claims: []moverreport.ClaimReport{{Name: "logs", Bytes: 1, Total: 3, Files: 1}}})
 	data, logs := member.Claims[0], member.Claims[1]
@@ -96,8 +97,8 @@ func TestLinkOfReturningVolume(t *testing.T) {
 // TestMissingVolumesAreNotRetained: revertReason ends an operation with a missing volume or claim.
 func TestMissingVolumesAreNotRetained(t *testing.T) {
 	for name, existing := range map[string]objects{"no volume": unlinked(web0)[:1], "no claim": unlinked(web0)[1:]} {
-		w := workOn(moving(api.MemberCopying), existing)
-		if actions := w.retainSources(&w.record.Members[0]); len(actions) > 0 {
+		w := workOn(whileMoving(api.MemberCopying), existing)
+		if actions := w.retainSources(&w.Record.Members[0]); len(actions) > 0 {
 			t.Errorf("%s: actions %v", name, actions)
 		}
 	}
@@ -114,13 +115,13 @@ func TestGuards(t *testing.T) {
 	refuses := failedJob(1, reporting(moverreport.FirstContainer, moverreport.MemberReport{Stage: moverreport.FirstContainer,
 		Result: moverreport.ResultFailed, Reason: moverreport.ReasonTargetNotEmpty, Message: "data: the target holds files"}, corev1.PodFailed))
 	check(t,
-		row{"the journal is unreadable", given(set(moving(api.MemberCopying)), damaged, pod(0), source(web0))},
+		row{"the journal is unreadable", given(set(whileMoving(api.MemberCopying)), damaged, pod(0), source(web0))},
 		row{"a rollback waits at the gate: nothing is copied",
 			given(set(back), objects{build.Journal(back)}, pod(0), source(web0), objects{kept})},
 		row{"the pod may run as root, but the namespace does not allow a root mover",
-			given(set(moving(api.MemberCopying, provisioned), root), journal(web0), pod(0), source(web0), target(web0))},
+			given(set(whileMoving(api.MemberCopying, provisioned), root), journal(web0), pod(0), source(web0), target(web0))},
 		row{"a mover refuses a target, but the journal does not match the record: nothing is retained",
-			given(set(moving(api.MemberCopying, provisioned, build.EditMember(0, func(m *api.Member) { m.Claims[0].OldVolume = "pv-x" }))),
+			given(set(whileMoving(api.MemberCopying, provisioned, build.EditMember(0, func(m *api.Member) { m.Claims[0].OldVolume = "pv-x" }))),
 				journal(web0), pod(0), source(web0), target(web0), refuses)},
 	)
 }
@@ -164,10 +165,10 @@ func TestStallGuards(t *testing.T) {
 }
 
 func TestMoverThatDoesNotRunHasNoStall(t *testing.T) {
-	w := workOn(moving(api.MemberCopying))
+	w := workOn(whileMoving(api.MemberCopying))
 	movers := map[string]mover{"no mover": {}, "an ended mover": {job: build.Job(0, 1, build.Complete(), build.Age(time.Hour))}}
 	for name, m := range movers {
-		if s := w.stallOf(&w.record.Members[0], m); s != nil {
+		if s := w.stallOf(&w.Record.Members[0], m); s != nil {
 			t.Errorf("%s has a stall: %s", name, s.cause())
 		}
 	}
@@ -188,7 +189,7 @@ func TestDecisionTimeGrowsLinearlyWithMembers(t *testing.T) {
 		record := build.Operation(api.Moving, build.Members(api.MemberCopying, claims...))
 		all = append(all, build.Set("web", build.Replicas(int32(members)), build.Template("data", "64Mi", "fixed"), build.Status(record)),
 			build.Journal(record))
-		in := Input{Observed: build.World(all...), Settings: build.Settings()}
+		in := Input{Input: moving.Input{Observed: build.World(all...), Settings: build.Settings()}}
 		return testing.AllocsPerRun(1, func() { Decide(in) })
 	}
 	// Ten times the members cost ten times as much. If each member read the links of all, it would be a hundred times.

@@ -9,6 +9,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -29,11 +30,11 @@ func (w *work) stepFinalPass(member *api.Member) {
 	}
 	switch {
 	case m.job == nil && len(w.createTargets(member)) > 0:
-		w.add(api.Preparing, w.createTargets(member)...)
+		w.Do(api.Preparing, w.createTargets(member)...)
 	case m.job == nil:
 		w.startMover(member, &signal)
 	case m.job.DeletionTimestamp != nil:
-		w.waitFor(true, "job %s is being deleted", m.job.Name)
+		w.WaitFor(true, "job %s is being deleted", m.job.Name)
 	case m.copied(signal):
 		w.completeFinalPass(member, m)
 	case m.failed() && !m.lostLease() && m.notConverged() == nil && !m.refusedOwnTarget(member):
@@ -53,10 +54,10 @@ func (w *work) stepFinalPass(member *api.Member) {
 		}
 		w.startMover(member, &signal)
 	case m.waits() && m.pod.Annotations[moverreport.SignalAnnotation] == "":
-		w.add(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.SignalAnnotation, signal.Encode()).Actions()...)
+		w.Do(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.SignalAnnotation, signal.Encode()).Actions()...)
 	default:
 		w.updateProgress(member, m)
-		w.waitFor(false, "the final pass of pod %s-%d is running", w.Name, member.Ordinal)
+		w.WaitFor(false, "the final pass of pod %s-%d is running", w.Name, member.Ordinal)
 	}
 }
 
@@ -68,8 +69,8 @@ func signalOf(member *api.Member) moverreport.Signal {
 
 // copyToNewVolumes abandons the member's targets and creates new ones.
 func (w *work) copyToNewVolumes(member *api.Member) {
-	discardTargets(member)
-	w.add(api.Preparing, w.createTargets(member)...)
+	moving.DiscardCopies(member)
+	w.Do(api.Preparing, w.createTargets(member)...)
 }
 
 // completeFinalPass hands the member to restore, because its copies are complete and verified.
@@ -79,7 +80,7 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 		if move.Moved {
 			continue
 		}
-		target := w.TargetClaim(w.record.Operation, move)
+		target := w.TargetClaim(w.Record.Operation, move)
 		if target == nil || target.Spec.VolumeName == "" || target.DeletionTimestamp != nil || !copiesTo(m.job, target) {
 			w.fail(api.ClaimLost, "the temporary claim for the copy of claim %s was deleted during the copy. Find out who deleted it", move.Claim)
 			return
@@ -97,7 +98,7 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 	}
 	member.Phase, member.Deadline = api.MemberSwapping, operation.Moment(w.Now.Add(w.Settings.SwapTimeout))
 	member.Stalled, member.StalledSince = "", nil
-	w.reason, w.announce = api.CopyVerified, events.BackupCompleted
+	w.Reason, w.Announce = api.CopyVerified, events.BackupCompleted
 }
 
 // copiesTo reports whether the mover was created for this very claim. A claim that was created again later has the same name, and is empty.

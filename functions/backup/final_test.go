@@ -24,7 +24,7 @@ func TestFinalPass(t *testing.T) {
 	}
 	fifth := build.EditMember(0, func(m *api.Member) { m.Attempt, m.FinalTries = maxFinalTries, maxFinalTries-1 })
 	replaced := build.UID("uid-of-another-claim")
-	without := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
+	without := append(set(whileMoving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
 	done := moverPod(1, build.FinalPassSucceeded(signal))
 	check(
 		t,
@@ -67,12 +67,12 @@ func TestFinalPass(t *testing.T) {
 			given(stopped(), failedJob(1, reporting(moverreport.FirstContainer,
 				moverreport.MemberReport{Stage: moverreport.FirstContainer, Result: moverreport.ResultNotConverged}, corev1.PodFailed)))},
 		row{"17 the Job is being deleted", given(stopped(), objects{build.Job(0, 1, build.Deleting())})},
-		row{"18 the hold is gone: restore handles it", given(append(set(moving(api.MemberFinalPass)), append(journal(web0), pod(0)...)...),
+		row{"18 the hold is gone: restore handles it", given(append(set(whileMoving(api.MemberFinalPass)), append(journal(web0), pod(0)...)...),
 			source(web0), target(web0), moverPod(1, build.FirstPassConverged()))},
 		row{"00 the member is being stopped: the mover's lease is renewed",
-			given(append(set(moving(api.MemberStopping)), append(journal(web0), pod(0, build.Held(0), build.Deleting())...)...),
+			given(append(set(whileMoving(api.MemberStopping)), append(journal(web0), pod(0, build.Held(0), build.Deleting())...)...),
 				source(web0), target(web0), moverPod(1, build.FirstPassConverged()))},
-		row{"19 the pod was replaced: restore handles it", given(append(set(moving(api.MemberFinalPass)),
+		row{"19 the pod was replaced: restore handles it", given(append(set(whileMoving(api.MemberFinalPass)),
 			append(journal(web0), heldPod(0, build.UID("uid-other"))...)...), source(web0), target(web0), moverPod(1, build.FirstPassConverged()))},
 	)
 }
@@ -116,7 +116,7 @@ func TestNewTargetCountsAsEmpty(t *testing.T) {
 	if move := build.Stored(p).Members[0].Claims[0]; move.Copies != 1 || move.Files != 0 {
 		t.Errorf("%+v", move)
 	}
-	p = Decide(given(set(moving(api.MemberFinalPass, filled)), journal(web0), heldPod(0), source(web0)))
+	p = Decide(given(set(whileMoving(api.MemberFinalPass, filled)), journal(web0), heldPod(0), source(web0)))
 	if stored := build.Stored(p); stored == nil || stored.Members[0].Claims[0].Files != 0 {
 		t.Errorf("the deleted temporary claim is created again: %s", p)
 	}
@@ -125,7 +125,7 @@ func TestNewTargetCountsAsEmpty(t *testing.T) {
 // TestLeaseOfPin: a pin ends if its lease is not renewed. backup renews the lease until the volumes are swapped.
 func TestLeaseOfPin(t *testing.T) {
 	at := func(phase api.MemberPhase, options ...func(*api.Resize)) objects {
-		all := append(set(moving(phase, append(options, provisioned)...)), append(journal(web0), heldPod(0)...)...)
+		all := append(set(whileMoving(phase, append(options, provisioned)...)), append(journal(web0), heldPod(0)...)...)
 		return append(all, append(source(web0), target(web0)...)...)
 	}
 	since := func(d time.Duration) build.Option {

@@ -26,8 +26,10 @@ import (
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
 
@@ -61,13 +63,13 @@ func (f *Function) observe(ctx context.Context, ref events.Ref) (Input, error) {
 	if err != nil {
 		return Input{}, err
 	}
-	in := Input{Observed: observed, Settings: f.settings, Progress: map[int]moverreport.Progress{}, Moved: map[int]time.Time{},
-		Warnings: map[string]Warning{}}
+	in := Input{Input: moving.Input{Observed: observed, Settings: f.settings}, Progress: map[int]moverreport.Progress{},
+		Moved: map[int]time.Time{}, Warnings: map[string]Warning{}}
 	if !hasWork(observed) {
 		return in, nil
 	}
 	record, _ := observed.Record() // hasWork has checked the error
-	w := &work{Input: in, before: record, record: record}
+	w := &work{Input: in, Work: moving.Work{Before: record, Record: record}}
 	logs, cancel := context.WithTimeout(ctx, allLogsTimeout)
 	defer cancel()
 	needsOptions := false
@@ -177,14 +179,14 @@ const (
 // observeWarnings reads why Jobs have no pod and why pods do not start. The objects themselves do not show that the API server rejects a
 // pod or that a volume cannot be mounted. Without a stall, nothing is read. An unreadable Event is only a missing detail.
 func (f *Function) observeWarnings(ctx context.Context, w *work) {
-	for i := range w.record.Members {
-		m := w.moverOf(&w.record.Members[i])
+	for i := range w.Record.Members {
+		m := w.moverOf(&w.Record.Members[i])
 		if m.job == nil || m.ended() || m.job.DeletionTimestamp != nil {
 			continue
 		}
 		var stalled metav1.Object
 		switch {
-		case m.pod == nil || hasEnded(m.pod):
+		case m.pod == nil || statefulset.Done(m.pod):
 			stalled = m.job
 		case m.pod.Status.Phase == corev1.PodPending && m.pod.Spec.NodeName != "" && !hasStarted(m.pod) &&
 			w.Now.Sub(m.pod.CreationTimestamp.Time) > showStartAfter:

@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/kit/build"
 )
@@ -54,7 +55,7 @@ func given(groups ...objects) Input {
 	for _, g := range groups {
 		all = append(all, g...)
 	}
-	return Input{Observed: build.World(all...), Settings: build.Settings()}
+	return Input{Input: moving.Input{Observed: build.World(all...), Settings: build.Settings()}}
 }
 
 // with returns the input after a change.
@@ -70,8 +71,8 @@ const (
 	id   = build.ID
 )
 
-// moving returns the record of an operation whose only member is in the phase.
-func moving(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
+// whileMoving returns the record of an operation whose only member is in the phase.
+func whileMoving(phase api.MemberPhase, options ...func(*api.Resize)) *api.Resize {
 	return build.Operation(api.Moving, append([]func(*api.Resize){build.Members(phase, web0)}, options...)...)
 }
 
@@ -120,13 +121,13 @@ var provisioned = build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolum
 
 // copying returns a set whose only member is copied, with everything that backup has created except the mover.
 func copying(options ...func(*api.Resize)) objects {
-	return append(set(moving(api.MemberCopying, append([]func(*api.Resize){provisioned}, options...)...)),
+	return append(set(whileMoving(api.MemberCopying, append([]func(*api.Resize){provisioned}, options...)...)),
 		append(journal(web0), append(source(web0), target(web0)...)...)...)
 }
 
 // stopped returns a set whose only member has stopped for its final pass.
 func stopped(options ...func(*api.Resize)) objects {
-	all := append(set(moving(api.MemberFinalPass, append([]func(*api.Resize){provisioned}, options...)...)),
+	all := append(set(whileMoving(api.MemberFinalPass, append([]func(*api.Resize){provisioned}, options...)...)),
 		append(journal(web0), heldPod(0)...)...)
 	return append(all, append(source(web0), target(web0)...)...)
 }
@@ -157,4 +158,4 @@ func failedJob(attempt int, options ...build.Option) objects {
 }
 
 // signal tells the member's first mover that the member has stopped.
-var signal = signalOf(&moving(api.MemberFinalPass).Members[0])
+var signal = signalOf(&whileMoving(api.MemberFinalPass).Members[0])

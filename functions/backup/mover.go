@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
@@ -21,19 +22,19 @@ import (
 func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 	w.deleteMovers(member, member.Attempt) // they belong to stops that were lost
 	if earlier := w.earlierMover(member); earlier != "" {
-		w.waitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", earlier, w.Name, member.Ordinal)
+		w.WaitFor(true, "pod %s, an earlier mover of pod %s-%d, has not ended", earlier, w.Name, member.Ordinal)
 		return
 	}
 	// A mover with the signal does not wait, because a member is down. If the set wants no member, none is missing, so the limit holds.
-	if (signal == nil || !w.WantsAny(w.record)) && w.countCopies() >= resources.Parallelism(w.Set, w.Settings) {
-		w.waitFor(false, "pod %s-%d waits until the mover of another member has converged", w.Name, member.Ordinal)
+	if (signal == nil || !w.WantsAny(w.Record)) && w.countCopies() >= resources.Parallelism(w.Set, w.Settings) {
+		w.WaitFor(false, "pod %s-%d waits until the mover of another member has converged", w.Name, member.Ordinal)
 		return
 	}
 	if w.OptionsErr != nil {
 		w.fail(api.MoverInvalid, "%v. Correct it", w.OptionsErr)
 		return
 	}
-	mover, err := resize.MoverOf(w.Observed, w.record, member, resize.MoverSettings{Options: w.Options, Root: w.RootMovers,
+	mover, err := resize.MoverOf(w.Observed, w.Record, member, resize.MoverSettings{Options: w.Options, Root: w.RootMovers,
 		Settings: w.Settings})
 	if err != nil {
 		w.fail(api.RootMoverNeeded, "%v", err)
@@ -43,12 +44,12 @@ func (w *work) startMover(member *api.Member, signal *moverreport.Signal) {
 	mover.WritableSources = mover.WritableSources && signal == nil // after the stop, no other pod mounts the volumes
 	mover.SelectsNode = mover.Node == ""
 	w.startedMovers++
-	w.add(api.FirstPassRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
+	w.Do(api.FirstPassRunning, plan.Create(plan.Jobs, resources.MakeMover(mover)))
 }
 
 // earlierMover returns the name of a mover's pod that still copies, or will copy, for the member. It is empty if there is none.
 func (w *work) earlierMover(member *api.Member) string {
-	pods, _ := w.MoversOfMember(w.record.Operation, member.Ordinal)
+	pods, _ := w.MoversOfMember(w.Record.Operation, member.Ordinal)
 	for _, pod := range pods {
 		if !statefulset.Done(pod) {
 			return pod.Name
@@ -61,13 +62,13 @@ func (w *work) earlierMover(member *api.Member) string {
 // plan creates.
 func (w *work) countCopies() int {
 	n := w.startedMovers
-	for i := range w.record.Members {
-		member := &w.record.Members[i]
+	for i := range w.Record.Members {
+		member := &w.Record.Members[i]
 		m := w.moverOf(member)
 		if m.job == nil || m.ended() {
 			continue
 		}
-		if member.Phase == api.MemberCopying && !m.waits() || member.Phase == api.MemberFinalPass && !w.WantsAny(w.record) {
+		if member.Phase == api.MemberCopying && !m.waits() || member.Phase == api.MemberFinalPass && !w.WantsAny(w.Record) {
 			n++
 		}
 	}
@@ -79,21 +80,19 @@ func (w *work) countCopies() int {
 func (w *work) replaceMover(member *api.Member, m mover) {
 	w.deleteMovers(member, 0)
 	if m.finished() {
-		discardTargets(member)
+		moving.DiscardCopies(member)
 	}
 	member.Attempt++
 	member.Pod, member.Node, member.CheckedAt = "", "", nil
 	member.Phase = api.MemberCopying
-	w.reason = api.FirstPassRunning
+	w.Reason = api.FirstPassRunning
 }
 
 // deleteMovers deletes the member's Jobs, except the Job of the kept attempt. Attempts count from 1, so 0 keeps none.
 func (w *work) deleteMovers(member *api.Member, kept int) {
-	_, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
-	for _, job := range jobs {
-		if job.DeletionTimestamp == nil && job.Name != api.MoverName(w.record.Operation, member.Ordinal, kept) {
-			w.add(api.Preparing, plan.Delete(plan.Jobs, job))
-		}
+	_, jobs := w.MoversOfMember(w.Record.Operation, member.Ordinal)
+	if left := moving.DeleteJobs(jobs, api.MoverName(w.Record.Operation, member.Ordinal, kept)); len(left) > 0 {
+		w.Do(api.Preparing, left...)
 	}
 }
 
@@ -107,9 +106,9 @@ type mover struct {
 // moverOf returns the mover of the member's present attempt. If there is no Job, all fields are nil.
 func (w *work) moverOf(member *api.Member) mover {
 	m := mover{}
-	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
+	pods, jobs := w.MoversOfMember(w.Record.Operation, member.Ordinal)
 	for _, job := range jobs {
-		if job.Name == api.MoverName(w.record.Operation, member.Ordinal, member.Attempt) {
+		if job.Name == api.MoverName(w.Record.Operation, member.Ordinal, member.Attempt) {
 			m.job = job
 		}
 	}
@@ -177,7 +176,8 @@ func (m mover) finished() bool {
 
 // failed reports whether the Job has failed, or will fail because the mover exited with a code that is not retried.
 func (m mover) failed() bool {
-	return statefulset.JobEnd(m.job).Type == batchv1.JobFailed || m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
+	return statefulset.JobEnd(m.job).Type == batchv1.JobFailed ||
+		m.final != nil && slices.Contains(moverreport.FinalCodes(), int32(m.final.Code))
 }
 
 // report returns the mover's latest report, or nil.
@@ -226,8 +226,6 @@ func hasStarted(pod *corev1.Pod) bool {
 	})
 }
 
-func hasEnded(pod *corev1.Pod) bool { return statefulset.Done(pod) }
-
 // containerStart returns when the running init container started. It is zero if the container does not run.
 func containerStart(pod *corev1.Pod, container string) time.Time {
 	for _, c := range pod.Status.InitContainerStatuses {
@@ -264,7 +262,7 @@ func (w *work) renewLease(member *api.Member, m mover) {
 	if m.pod == nil || w.Now.Sub(m.leaseRenewedAt(member, w.Now)) < renewEvery {
 		return
 	}
-	w.add(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.LeaseAnnotation, timestamp(w.Now)).Actions()...)
+	w.Do(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.LeaseAnnotation, timestamp(w.Now)).Actions()...)
 }
 
 // leaseRenewedAt returns when the mover's lease was last renewed. The first lease of a waiting mover starts with its container, and that

@@ -20,7 +20,7 @@ import (
 // TestMoverOfMemberWithoutPodFollowsItsOtherClaims: the set is at zero. Of the member's two claims only data is copied; logs stays on a
 // volume that only node-a reaches. The new volume waits for its first consumer, so the mover's node decides where it is provisioned.
 func TestMoverOfMemberWithoutPodFollowsItsOtherClaims(t *testing.T) {
-	record := moving(api.MemberFinalPass)
+	record := whileMoving(api.MemberFinalPass)
 	record.Members[0].Pod, record.Members[0].Node, record.Members[0].Locked = "uid-lock", "", true
 	two := build.Set("web", build.Template("data", "128Mi", "fixed"), build.Template("logs", "1Gi", "fixed"), build.Replicas(0),
 		build.Status(record))
@@ -113,7 +113,7 @@ func TestMoverLeavesVolumesToRescheduledPod(t *testing.T) {
 // TestLeaseFromTheFutureIsRenewed: the clock of the functions was set back, or another process with a fast clock wrote the lease. The mover
 // only compares values on its own clock and ends after two minutes, so the time in the annotation must not delay the renewal.
 func TestLeaseFromTheFutureIsRenewed(t *testing.T) {
-	waiting := append(set(moving(api.MemberWaiting, provisioned)), append(journal(web0), append(source(web0), target(web0)...)...)...)
+	waiting := append(set(whileMoving(api.MemberWaiting, provisioned)), append(journal(web0), append(source(web0), target(web0)...)...)...)
 	control := Decide(given(waiting, pod(0), moverPod(1, build.FirstPassConverged(), renewedBefore(renewEvery+time.Second))))
 	if !slices.ContainsFunc(control.Actions, func(a plan.Action) bool { return a.Resource == plan.Pods }) {
 		t.Fatalf("control: %s", control)
@@ -135,12 +135,12 @@ func TestTargetThatIsBoundAfterTheStopIsChecked(t *testing.T) {
 		"the mover copies":          moverPod(1, build.FirstPassConverged(), signalled),
 		"the mover was not created": nil,
 	} {
-		at := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
+		at := append(set(whileMoving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
 		if p := Decide(given(at, source(web0), static, pods)); p.Reason != api.NotProvisioned {
 			t.Errorf("%s: the temporary claim has a volume that was not provisioned for it, and the final pass continues: %s", name, p)
 		}
 	}
-	done := append(set(moving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
+	done := append(set(whileMoving(api.MemberFinalPass)), append(journal(web0), heldPod(0)...)...)
 	p := Decide(given(done, source(web0), static, moverPod(1, build.FinalPassSucceeded(signal))))
 	if next := build.Stored(p); next != nil && next.Members[0].Phase == api.MemberSwapping {
 		t.Errorf("the member gets a volume that was not provisioned for it: %s", p)

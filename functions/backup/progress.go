@@ -11,7 +11,6 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/operation"
-	"drydock.dev/shared/plan"
 	"drydock.dev/shared/text"
 )
 
@@ -26,9 +25,9 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 	case s.over(w.Now) && s.unplaced && w.unprovisionedClaim(member) != nil:
 		move := w.unprovisionedClaim(member)
 		w.fail(api.CopyFailed, "no volume was provisioned for the copy of claim %s within %s: %s. Look at kubectl describe pvc -n %s %s",
-			move.Claim, s.limit, text.Line(s.cause(), maxCause), w.Set.Namespace, w.record.TargetOf(move))
+			move.Claim, s.limit, text.Line(s.cause(), maxCause), w.Set.Namespace, w.Record.TargetOf(move))
 		return
-	case s.over(w.Now) && s.unplaced && !stopped && w.record.Strategy == api.StrategyWhole:
+	case s.over(w.Now) && s.unplaced && !stopped && w.Record.Strategy == api.StrategyWhole:
 		w.deleteMovers(member, 0) // the stopped pods will leave room for a mover
 		member.Attempt++
 		member.Pod, member.Stalled, member.StalledSince = "", "", nil
@@ -40,7 +39,7 @@ func (w *work) updateProgress(member *api.Member, m mover) {
 	}
 	s.storeIn(w.Input, member)
 	w.storeProgress(member)
-	w.waitFor(w.awaitsFirstProgress(member, m.pod), "pod %s-%d is being copied", w.Name, member.Ordinal)
+	w.WaitFor(w.awaitsFirstProgress(member, m.pod), "pod %s-%d is being copied", w.Name, member.Ordinal)
 }
 
 // mostBytes is more than a volume can have. Larger numbers are forged, and their sum over the claims would overflow.
@@ -85,7 +84,7 @@ const firstProgressWait = 5 * time.Second
 // awaitsFirstProgress reports whether the mover has just started, and no member shows progress yet.
 func (w *work) awaitsFirstProgress(member *api.Member, pod *corev1.Pod) bool {
 	if member.Phase != api.MemberCopying || pod == nil ||
-		slices.ContainsFunc(w.record.Members, func(m api.Member) bool { return m.ProgressAt != nil }) {
+		slices.ContainsFunc(w.Record.Members, func(m api.Member) bool { return m.ProgressAt != nil }) {
 		return false
 	}
 	for _, c := range pod.Status.InitContainerStatuses {
@@ -112,7 +111,7 @@ func (in Input) progressDue(member *api.Member) bool {
 // is none.
 func (w *work) unprovisionedClaim(member *api.Member) *api.Move {
 	for i := range member.Claims {
-		target := w.TargetClaim(w.record.Operation, &member.Claims[i])
+		target := w.TargetClaim(w.Record.Operation, &member.Claims[i])
 		if target != nil && target.Spec.VolumeName == "" && target.Annotations[selectedNode] != "" {
 			return &member.Claims[i]
 		}
@@ -148,10 +147,10 @@ const maxCause = 300
 // reportStalls puts the members' stalls into the operation's reason and message, and adds an Event if the message is new. When no stall is
 // left, it replaces the message of the last stall.
 func (w *work) reportStalls() {
-	wasStalled := slices.ContainsFunc(w.before.Members, func(m api.Member) bool { return m.Stalled != "" })
+	wasStalled := slices.ContainsFunc(w.Before.Members, func(m api.Member) bool { return m.Stalled != "" })
 	var stalled []string
-	for i := range w.record.Members {
-		member := &w.record.Members[i]
+	for i := range w.Record.Members {
+		member := &w.Record.Members[i]
 		if member.Phase != api.MemberCopying && member.Phase != api.MemberFinalPass { // restore has it now
 			member.Stalled, member.StalledSince = "", nil
 		}
@@ -161,15 +160,17 @@ func (w *work) reportStalls() {
 	}
 	switch {
 	case len(stalled) > 0:
-		w.record.Reason, w.record.Message = api.MoverStalled, stalled[0]
+		message := stalled[0]
 		if more := len(stalled) - 1; more > 0 {
-			w.record.Message += fmt.Sprintf(". %d more members are stalled; see status.members", more)
+			message += fmt.Sprintf(". %d more members are stalled; see status.members", more)
 		}
-		if w.record.Message != w.before.Message {
-			w.notes = append(w.notes, operation.NoteOf(w.Set, w.record, true))
+		if message == w.Before.Message {
+			w.Record.Reason, w.Record.Message = api.MoverStalled, message
+			return
 		}
-	case wasStalled && w.record.Message == w.before.Message:
-		w.record.Reason, w.record.Message = api.CopyRunning, "the claims are being copied"
+		w.Report(w.Set, true, api.MoverStalled, "%s", message)
+	case wasStalled && w.Record.Message == w.Before.Message:
+		w.Record.Reason, w.Record.Message = api.CopyRunning, "the claims are being copied"
 	}
 }
 
@@ -211,18 +212,14 @@ func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted 
 	}
 }
 
-// warningEvents returns a Warning Event on the set for each warning of a claim that is new in the record.
-func warningEvents(in Input, before, after *api.Resize) []plan.Action {
-	var notes []plan.Action
-	for _, move := range after.Moves() {
-		known := before.Move(move.Claim)
+// reportWarnings makes a Warning Event on the set of each warning of a claim that is new in the record.
+func (w *work) reportWarnings() {
+	for _, move := range w.Record.Moves() {
+		known := w.Before.Move(move.Claim)
 		for _, text := range move.Warnings {
-			if known != nil && slices.Contains(known.Warnings, text) {
-				continue
+			if known == nil || !slices.Contains(known.Warnings, text) {
+				w.Event(w.Set, true, api.CopyWarning, "copying claim %s: %s", move.Claim, text)
 			}
-			notes = append(notes, plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.CopyWarning,
-				Message: fmt.Sprintf("copying claim %s: %s", move.Claim, text), UID: in.Set.UID, Operation: after.Operation}))
 		}
 	}
-	return notes
 }

@@ -18,7 +18,7 @@ import (
 // TestStoredProgressNeverFalls: the verification, a later pass and the next claim count from 0 again.
 func TestStoredProgressNeverFalls(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0, logs0)))
-	member := &w.record.Members[0]
+	member := &w.Record.Members[0]
 	for _, step := range []struct {
 		line moverreport.Progress
 		want string
@@ -53,7 +53,7 @@ func TestStoredProgressNeverFalls(t *testing.T) {
 // TestReportShowsWholeCopyNotLastPass: a user who reads only the bytes of the final pass fears that the rest is lost.
 func TestReportShowsWholeCopyNotLastPass(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberFinalPass, web0, logs0)))
-	member := &w.record.Members[0]
+	member := &w.Record.Members[0]
 	w.storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultCopied, Claims: []moverreport.ClaimReport{
 		{Name: "data", Bytes: 2, Total: 40}, {Name: "logs", Bytes: -2, Total: -40}}})
 	data, logs := member.Claims[0], member.Claims[1]
@@ -77,7 +77,7 @@ func TestFirstProgressIsAwaitedOnlyAfterStart(t *testing.T) {
 		"it started some time ago":   {firstProgressWait, false, false},
 	} {
 		w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
-		member := &w.record.Members[0]
+		member := &w.Record.Members[0]
 		if row.reported {
 			member.ProgressAt = &metav1.Time{Time: w.Now}
 		}
@@ -94,8 +94,8 @@ func TestTooSmallVolumeNeedsAnotherRequest(t *testing.T) {
 	for reason, retry := range map[moverreport.Reason]bool{moverreport.ReasonNoSpace: false, moverreport.ReasonIOError: true} {
 		w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
 		report := &moverreport.MemberReport{Result: moverreport.ResultFailed, Reason: reason, Message: "claim data: it failed"}
-		w.before = w.record
-		w.fail(api.CopyFailed, "%s", w.copyFailure(&w.record.Members[0], mover{first: report}))
+		w.Before = w.Record
+		w.fail(api.CopyFailed, "%s", w.copyFailure(&w.Record.Members[0], mover{first: report}))
 		text := w.plan().String()
 		if strings.Contains(text, "kubectl drydock retry") != retry || strings.Contains(text, "Request a larger size") == retry {
 			t.Errorf("%s: %s", reason, text)
@@ -163,7 +163,7 @@ func TestReportSurvivesAnInjectedContainer(t *testing.T) {
 // set, its pods and claims would read the log.
 func TestLogIsReadOncePerPeriodAlsoWithoutProgress(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
-	member := &w.record.Members[0]
+	member := &w.Record.Members[0]
 	pod := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodPending, InitContainerStatuses: []corev1.ContainerStatus{{
 		Name: moverreport.FirstContainer, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}}}
 	reads := 0
@@ -186,7 +186,7 @@ func TestLogIsReadOncePerPeriodAlsoWithoutProgress(t *testing.T) {
 // TestReportOfAnOlderMoverKeepsProgress: during an upgrade, movers of the former version run on. Their reports have no total.
 func TestReportOfAnOlderMoverKeepsProgress(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
-	member := &w.record.Members[0]
+	member := &w.Record.Members[0]
 	w.storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultConverged,
 		Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 40, Files: 3}}})
 	if m := member.Claims[0]; m.BytesDone != 40 || m.BytesTotal != 40 {
@@ -202,7 +202,7 @@ func TestReportOfAnOlderMoverKeepsProgress(t *testing.T) {
 // TestForgedProgressIsBounded: a tenant who may exec into the mover writes into its log. The sum over claims must not overflow.
 func TestForgedProgressIsBounded(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0, logs0)))
-	member := &w.record.Members[0]
+	member := &w.Record.Members[0]
 	for _, claim := range []string{"data", "logs"} {
 		member.ProgressAt = nil
 		w.Progress = map[int]moverreport.Progress{0: {Phase: moverreport.PhaseCopy, Claim: claim, BytesDone: math.MaxInt64,

@@ -10,6 +10,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/statefulset"
 )
 
 // Times after which a stall is shown to the user. Each is well above the time that a healthy cluster takes.
@@ -49,7 +50,7 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 	}
 	s := &stall{showAfter: showStartAfter, limit: w.Settings.StartTimeout}
 	pod := m.pod
-	if pod != nil && hasEnded(pod) {
+	if pod != nil && statefulset.Done(pod) {
 		pod = nil
 	}
 	switch {

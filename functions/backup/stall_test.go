@@ -72,7 +72,7 @@ func TestStalls(t *testing.T) {
 	}
 	job := api.MoverName(id, 0, 1)
 	chosen := build.Target(web0, "128Mi", build.BoundTo(""), build.Annotation(selectedNode, build.NodeName))
-	unprovisioned := append(append(set(moving(api.MemberCopying)), append(journal(web0), source(web0)...)...), chosen)
+	unprovisioned := append(append(set(whileMoving(api.MemberCopying)), append(journal(web0), source(web0)...)...), chosen)
 	rolling := copying(build.Rolling)
 	signalled := build.Annotation(moverreport.SignalAnnotation, signal.Encode())
 	long := func(stop time.Duration) func(*api.Resize) {
@@ -152,7 +152,7 @@ func TestLogIsReadOnlyForProgress(t *testing.T) {
 	} {
 		member := build.Member(0, row.phase)
 		member.StoppedAt = operation.Moment(build.Now.Add(-row.stopped))
-		in := given(set(moving(row.phase)))
+		in := given(set(whileMoving(row.phase)))
 		if got := in.progressContainer(&member, moverPod(1, row.pod)[1].(*corev1.Pod)); got != row.want {
 			t.Errorf("%s: %q, want %q", name, got, row.want)
 		}

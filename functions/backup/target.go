@@ -3,23 +3,19 @@ package backup
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
-
-// clockSkew is how far the clocks of two API servers may differ. One may create the temporary claim, the other its volume.
-const clockSkew = 10 * time.Second
 
 // targetProblem returns a reason and a message if the mover must not write to a target. Both are empty if all targets are usable. The mover
 // may delete data on a target, so a volume that is older than its temporary claim is never used.
@@ -40,7 +36,7 @@ func targetProblem(in Input, record *api.Resize) (api.Reason, string) {
 				"folder, then %s",
 				volume.Name, move.Claim, move.OldVolume, operation.HowToRetry(in.Set.Namespace, record))
 		}
-		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-clockSkew)) {
+		if !world.ProvisionedSince(volume, target.CreationTimestamp.Add(-moving.SkewOfServers)) {
 			return api.NotProvisioned, fmt.Sprintf("temporary claim %s for the copy of claim %s was bound to volume %s, which was not provisioned "+
 				"for it and may hold data. Reserve volume %s for its owner with spec.claimRef, or name a StorageClass that provisions volumes, then %s",
 				target.Name, move.Claim, volume.Name, volume.Name, operation.HowToRetry(in.Set.Namespace, record))
@@ -70,15 +66,15 @@ func (w *work) createTargets(member *api.Member) []plan.Action {
 		if move.Moved {
 			continue
 		}
-		if target := w.TargetClaim(w.record.Operation, move); target != nil {
+		if target := w.TargetClaim(w.Record.Operation, move); target != nil {
 			move.NewVolume = target.Spec.VolumeName
 			continue
 		}
-		if reason, message := lostVolume(w.Input, w.record, move); reason != "" { // the first check covers only members that have not stopped
+		if reason, message := volumeProblem(w.Input, w.Record, move); reason != "" { // the first check covers only members that have not stopped
 			w.fail(reason, "%s", message)
 			return nil
 		}
-		link := w.link(api.RoleTarget, move.Claim)
+		link := w.Record.Link(api.RoleTarget, w.Set.Namespace).OfClaim(move.Claim)
 		claim := resources.MakeTargetClaim(w.Claim(move.Claim), move, link)
 		if problem := bindingConflict(w.Input, claim, move); problem != "" {
 			w.fail(api.NotProvisioned, "%s", problem)
@@ -120,15 +116,6 @@ func sharesStorage(in Input, move *api.Move, target string) bool {
 	return old != nil && fresh != nil && statefulset.SameStorage(old, fresh)
 }
 
-// discardTargets makes the record name other targets for the member's claims. The data on the present targets does not count any more.
-func discardTargets(member *api.Member) {
-	for i := range member.Claims {
-		if move := &member.Claims[i]; !move.Moved {
-			move.DiscardCopy()
-		}
-	}
-}
-
 // targetsHoldData reports whether a mover has already copied to the member's present targets. A final pass completes one target after the
 // other, and a complete target no longer carries the mark of its operation.
 func targetsHoldData(member *api.Member) bool {
@@ -144,10 +131,10 @@ func (w *work) retainSources(member *api.Member) []plan.Action {
 		if volume == nil || claim == nil || move.Moved {
 			continue // revertReason has found it, or the move is done
 		}
-		link := w.link(api.RoleSource, move.Claim)
+		link := w.Record.Link(api.RoleSource, w.Set.Namespace).OfClaim(move.Claim)
 		actions = append(actions, world.HoldVolume(volume, link).Actions()...)
 		actions = append(actions, plan.PatchOf(plan.Claims, claim).Link(link).Actions()...)
-		if fresh := w.Volume(move.NewVolume); w.record.IsRollback() && fresh != nil { // its retention must not end during the rollback
+		if fresh := w.Volume(move.NewVolume); w.Record.IsRollback() && fresh != nil { // its retention must not end during the rollback
 			actions = append(actions, world.HoldVolume(fresh, w.returningLink(move)).Actions()...)
 		}
 	}
@@ -157,13 +144,13 @@ func (w *work) retainSources(member *api.Member) []plan.Action {
 // returningLink returns the link of an old volume that a rollback restores. It names the operation that left the volume, in case the
 // rollback fails.
 func (w *work) returningLink(move *api.Move) api.Link {
-	link := w.link(api.RoleReturning, move.Claim)
+	link := w.Record.Link(api.RoleReturning, w.Set.Namespace).OfClaim(move.Claim)
 	present, err := api.LoadLink(w.Volume(move.NewVolume))
 	switch {
 	case err != nil || present == nil: // oldVolumeAvailable has checked it
-	case present.Operation == w.record.Operation && present.Role == api.RoleReturning:
+	case present.Operation == w.Record.Operation && present.Role == api.RoleReturning:
 		return *present
-	case present.Operation != w.record.Operation:
+	case present.Operation != w.Record.Operation:
 		link.Before = present.Operation
 	}
 	return link
@@ -228,10 +215,10 @@ func mayBind(volume *corev1.PersistentVolume, claim *corev1.PersistentVolumeClai
 // are deleted. A provisioner may hand out an existing folder, for example if its path pattern contains an annotation. Then the volume is
 // new, but its data is not.
 func retainForeignTargets(in Input, record *api.Resize) []plan.Action {
-	if !record.Copies() || resize.Forged(in.Observed, record) != "" {
+	if !record.Copies() || moving.Forged(in.Observed, record) != "" {
 		return nil
 	}
-	w := &work{Input: in, before: record, record: record}
+	w := &work{Input: in, Work: moving.Work{Before: record, Record: record}}
 	var actions []plan.Action
 	for i := range record.Members {
 		member := &record.Members[i]
@@ -243,7 +230,8 @@ func retainForeignTargets(in Input, record *api.Resize) []plan.Action {
 			if target == nil || in.Volume(target.Spec.VolumeName) == nil || !refused && !sharesStorage(in, move, target.Spec.VolumeName) {
 				continue
 			}
-			actions = append(actions, world.HoldVolume(in.Volume(target.Spec.VolumeName), w.link(api.RoleForeign, move.Claim)).Actions()...)
+			link := record.Link(api.RoleForeign, in.Set.Namespace).OfClaim(move.Claim)
+			actions = append(actions, world.HoldVolume(in.Volume(target.Spec.VolumeName), link).Actions()...)
 		}
 	}
 	return actions

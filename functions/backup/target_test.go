@@ -16,7 +16,7 @@ import (
 
 // TestUnusableTargets: the mover deletes the files that it finds on a target. So a volume that may hold data is never used as a target.
 func TestUnusableTargets(t *testing.T) {
-	at := append(set(moving(api.MemberCopying)), append(journal(web0), pod(0)...)...)
+	at := append(set(whileMoving(api.MemberCopying)), append(journal(web0), pod(0)...)...)
 	bound := func(volume *corev1.PersistentVolume) objects { return objects{build.Target(web0, "128Mi"), volume} }
 	fresh := func(options ...build.Option) *corev1.PersistentVolume {
 		return build.VolumeOf(build.Target(web0, "128Mi"), options...)
@@ -72,26 +72,26 @@ func TestUnusableTargets(t *testing.T) {
 func TestReasonsToRevert(t *testing.T) {
 	late := build.Due(-time.Second)
 	forged := func(change func(*api.Move)) objects {
-		return set(moving(api.MemberCopying, build.EditMember(0, func(m *api.Member) { change(&m.Claims[0]) })))
+		return set(whileMoving(api.MemberCopying, build.EditMember(0, func(m *api.Member) { change(&m.Claims[0]) })))
 	}
 	check(t,
 		row{"the deadline has passed", given(copying(late), pod(0))},
 		row{"the API server rejects a write", with(given(copying(), pod(0)), func(in *Input) { in.Rejected = "exceeded quota" })},
-		row{"a claim was deleted", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
-		row{"a claim is being deleted", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
-		row{"a claim was replaced", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
-		row{"a volume is gone", given(set(moving(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
-		row{"the record has an id that does not derive from the set", given(set(moving(api.MemberPending)), pod(0), unlinked(web0))},
+		row{"a claim was deleted", given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0)[1:])},
+		row{"a claim is being deleted", given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0, build.Deleting()))},
+		row{"a claim was replaced", given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0, build.UID("uid-other")))},
+		row{"a volume is gone", given(set(whileMoving(api.MemberCopying)), journal(web0), pod(0), source(web0)[:1])},
+		row{"the record has an id that does not derive from the set", given(set(whileMoving(api.MemberPending)), pod(0), unlinked(web0))},
 		row{"the record has a stopped member, but there is no journal",
-			given(set(moving(api.MemberFinalPass, build.DerivedID)), heldPod(0), unlinked(web0))},
+			given(set(whileMoving(api.MemberFinalPass, build.DerivedID)), heldPod(0), unlinked(web0))},
 		row{"the record names a volume that is not in the journal",
 			given(forged(func(m *api.Move) { m.OldVolume = "pv-data-payroll-0" }), journal(web0), pod(0), source(web0))},
 		row{"the record names a claim that is not in the journal",
 			given(forged(func(m *api.Move) { m.Claim = "data-payroll-0" }), journal(web0), pod(0), source(web0))},
 		row{"the set is being deleted: restore handles the operation",
-			given(set(moving(api.MemberCopying), build.Deleting()), journal(web0), pod(0), source(web0))},
+			given(set(whileMoving(api.MemberCopying), build.Deleting()), journal(web0), pod(0), source(web0))},
 		row{"the set is being created again: its UID is not known yet",
-			given(set(moving(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
+			given(set(whileMoving(api.MemberCopying, func(r *api.Resize) { r.Set.UID, r.ReplaceSet = "", true })), journal(web0), pod(0),
 				source(web0))},
 		row{"planned: pause-owner is next", given(set(build.Operation(api.Planned)))},
 		row{"reverting: restore releases the held pods", given(set(build.Operation(api.Reverting)), journal(web0), pod(0), source(web0))},

@@ -8,23 +8,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podend"
-	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
-	"drydock.dev/shared/world"
 )
 
 // Input has everything that the decision depends on.
 type Input struct {
-	*world.Observed
+	moving.Input
 	Namespace string
-	Settings  api.Settings
 	// Waited is the time since this event's first wait after its last write. It is zero if its latest plan was not a wait.
 	Waited time.Duration
-	// Rejected is why the API server permanently rejected a write of this event. It is empty if it did not.
-	Rejected string
 	// CreationRefused is the API server's error if a dry run of the StatefulSet's creation failed, else empty.
 	CreationRefused string
 	// WriteFailed is the API server's error if it failed to carry out a write of this event, else empty. A retry may succeed.
@@ -116,7 +112,7 @@ func (in Input) swapIsLate(record *api.Resize) bool {
 // continueOperation continues the operation of the record if its journal agrees with the record.
 func continueOperation(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 	if record.Phase == api.Moving && in.Journal(record.Operation) == nil && record.Set.UID != "" && len(record.Members) > 0 {
-		if message := resize.Forged(in.Observed, record); message != "" {
+		if message := moving.Forged(in.Observed, record); message != "" {
 			return revert(in, record, api.StatusInvalid, message), nil
 		}
 		return plan.Noop(api.NotOurPhase), nil // backup writes the journal first

@@ -25,14 +25,14 @@ func (w *work) handleFinalPass(member *api.Member) {
 	case w.pastDeadline(member):
 		w.cancelStops(fmt.Sprintf("the final pass of pod %s-%d took longer than twice %s", w.Name, member.Ordinal, api.MaxStopAnnotation))
 	case !w.interruptedByLoss(member):
-		w.waitFor(false, "pod %s-%d is in its final pass", w.Name, member.Ordinal)
+		w.WaitFor(false, "pod %s-%d is in its final pass", w.Name, member.Ordinal)
 	}
 }
 
 // interruptedByLoss cancels the stop if another member is lost, and reports whether it did. The set needs the held member: an
 // OrderedReady set starts no pod above an ordinal that is not ready.
 func (w *work) interruptedByLoss(member *api.Member) bool {
-	if w.record.Strategy != api.StrategyRolling || member.Locked {
+	if w.Record.Strategy != api.StrategyRolling || member.Locked {
 		return false
 	}
 	loss := w.LostMember(member.Ordinal)
@@ -56,18 +56,18 @@ func (w *work) cancelStops(why string) {
 		return
 	}
 	var released []string
-	for i := range w.record.Members {
-		member := &w.record.Members[i]
+	for i := range w.Record.Members {
+		member := &w.Record.Members[i]
 		if !canCancelStop(member) {
 			continue
 		}
 		released = append(released, fmt.Sprintf("pod %s-%d starts again on its %s volumes after try %d of at most %d to stop it", w.Name,
 			member.Ordinal,
-			formerVolumes(w.record), member.Stops, maxStops))
+			formerVolumes(w.Record), member.Stops, maxStops))
 		if pod := w.MemberPod(member.Ordinal); pod != nil && (pod.UID == member.Pod || member.Locked) {
 			w.dropPlannedWrites(pod)
 			if !w.mustStayHeld(pod) { // else staleHoldReleases releases it later
-				w.do(api.StartedByOthers, release(pod)...)
+				w.Do(api.StartedByOthers, release(pod)...)
 			}
 		}
 		w.copyAgain(member)
@@ -78,39 +78,39 @@ func (w *work) cancelStops(why string) {
 	case more > 1:
 		released[0] += fmt.Sprintf(", and %d more members", more)
 	}
-	w.report(true, api.StartedByOthers, "%s: %s", released[0], why)
-	w.announce = events.MemberChanged
+	w.Report(w.Set, true, api.StartedByOthers, "%s: %s", released[0], why)
+	w.Announce = events.MemberChanged
 }
 
 // dropPlannedWrites removes the writes to the pod that this plan already contains. A member that comes first in the record may be held or
 // evicted by the plan before the loss of another member is found.
 func (w *work) dropPlannedWrites(pod *corev1.Pod) {
-	w.actions = slices.DeleteFunc(w.actions, func(a plan.Action) bool { return a.Resource == plan.Pods && a.Name == pod.Name })
+	w.Drop(func(a plan.Action) bool { return a.Resource == plan.Pods && a.Name == pod.Name })
 }
 
 // giveUpAfterStops gives the operation up, because one more stop would not help.
 func (w *work) giveUpAfterStops(why string) plan.Plan {
-	return revert(w.Input, w.before, api.StartedByOthers,
+	return revert(w.Input, w.Before, api.StartedByOthers,
 		fmt.Sprintf("a member was stopped %d times and could not be moved: %s. Fix the cause, then %s",
-			maxStops, why, operation.HowToRetry(w.Namespace, w.before)))
+			maxStops, why, operation.HowToRetry(w.Namespace, w.Before)))
 }
 
 // noStopLeft reports whether a held member has used all its stops.
 func (w *work) noStopLeft() bool {
-	return slices.ContainsFunc(w.record.Members, func(m api.Member) bool {
+	return slices.ContainsFunc(w.Record.Members, func(m api.Member) bool {
 		return m.Stops >= maxStops && canCancelStop(&m)
 	})
 }
 
 // copyAgain resets a member so that it is copied again, because its verified copy may be stale.
 func (w *work) copyAgain(member *api.Member) {
-	if member.Phase == api.MemberCopying || !w.record.Copies() && member.Phase == api.MemberWaiting {
+	if member.Phase == api.MemberCopying || !w.Record.Copies() && member.Phase == api.MemberWaiting {
 		return
 	}
 	// The final pass may have finished, so no mover may write to that volume again.
 	finished := member.StoppedAt != nil || member.Phase == api.MemberSwapping
 	w.enterPhase(member, api.MemberCopying)
-	if !w.record.Copies() {
+	if !w.Record.Copies() {
 		w.enterPhase(member, api.MemberWaiting)
 	}
 	member.Attempt++
@@ -120,11 +120,11 @@ func (w *work) copyAgain(member *api.Member) {
 		if move.Moved {
 			continue
 		}
-		if move.Digest = ""; finished && w.record.Copies() {
+		if move.Digest = ""; finished && w.Record.Copies() {
 			move.DiscardCopy()
 		}
 	}
-	w.reason = api.StartedByOthers
+	w.Reason = api.StartedByOthers
 }
 
 // canCancelStop reports whether the member is held and can still start on its volumes as they are.

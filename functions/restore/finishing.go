@@ -11,6 +11,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -101,7 +102,7 @@ func cleanUp(in Input, record *api.Resize) (remark string, p plan.Plan) {
 // left to do. The journal goes last, because the sweep finds the rest by it.
 func tidy(in Input, operation string, claims []endedClaim) (plan.Plan, bool) {
 	jobs := append(in.JobsOf(operation), in.HooksOf(operation)...)
-	actions := deleteJobs(jobs)
+	actions := moving.DeleteJobs(jobs, "")
 	for _, e := range claims {
 		actions = append(actions, e.tidy(in)...)
 	}
@@ -124,9 +125,6 @@ func tidy(in Input, operation string, claims []endedClaim) (plan.Plan, bool) {
 	}
 	return plan.Plan{}, false
 }
-
-// clockSkew is how far the clocks of a function and of the API server may differ.
-const clockSkew = time.Minute
 
 // endedClaim is one claim with its volumes at the end of an operation.
 type endedClaim struct {
@@ -244,7 +242,7 @@ func (e endedClaim) tidyCopy(in Input, claim *corev1.PersistentVolumeClaim, volu
 	case api.HasLink(volume, e.operation, api.RoleOldVolume):
 		return plan.PatchOf(plan.Volumes, volume) // already retained
 	case made && claim != nil && claim.Spec.VolumeName != volume.Name && e.isOwnVolume(claim.Spec.VolumeName):
-		return world.DiscardVolume(volume, e.started.Add(-clockSkew))
+		return world.DiscardVolume(volume, e.started.Add(-moving.SkewOfFunction))
 	case !ownLink:
 		return plan.PatchOf(plan.Volumes, volume)
 	case boundTo(claim, volume), made && (claim == nil || claim.Spec.VolumeName == volume.Name):

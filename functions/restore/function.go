@@ -31,6 +31,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/fault"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/podprobe"
 	"drydock.dev/shared/probe"
@@ -59,7 +60,7 @@ func (f *Function) Handle(ctx context.Context, e event.Event) (*event.Event, err
 		if err != nil {
 			return plan.Plan{}, err
 		}
-		in := Input{Observed: observed, Namespace: ref.Namespace, Settings: f.settings}
+		in := Input{Input: moving.Input{Observed: observed, Settings: f.settings}, Namespace: ref.Namespace}
 		in.Kills = f.client.Kills(ctx, in.endedHookPods())
 		in.recordFailure(failure)
 		if err := f.confirmNamespaceDeletion(ctx, &in, failure); err != nil {

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/probe"
 	"drydock.dev/shared/resize"
@@ -23,7 +24,7 @@ import (
 func (w *work) stopWaitingMembers() {
 	next, complete := w.waitingMembers()
 	w.noteHooksBefore(next)
-	if !complete || len(next) == 0 && (len(w.record.Members) > 0 || !w.needsReplacement(w.record)) || !w.cutoverOpen() ||
+	if !complete || len(next) == 0 && (len(w.Record.Members) > 0 || !w.needsReplacement(w.Record)) || !w.cutoverOpen() ||
 		w.stopBlocked(next) {
 		return
 	}
@@ -46,14 +47,14 @@ func (w *work) stopWaitingMembers() {
 // waitingMembers returns the members that wait to be stopped. It reports false if all members stop together and one is not copied yet.
 func (w *work) waitingMembers() (next []*api.Member, complete bool) {
 	complete = true
-	for i := range w.record.Members {
-		switch member := &w.record.Members[i]; {
+	for i := range w.Record.Members {
+		switch member := &w.Record.Members[i]; {
 		case member.Phase == api.MemberWaiting:
 			next = append(next, member)
 		case w.anotherWaitsToStop() && member.Phase == api.MemberSwapping:
 		case member.Phase != api.MemberMoved:
-			w.waitFor(false, "pod %s-%d must be %s first", w.Name, member.Ordinal, prepared(w.record))
-			complete = complete && w.record.Strategy != api.StrategyWhole
+			w.WaitFor(false, "pod %s-%d must be %s first", w.Name, member.Ordinal, prepared(w.Record))
+			complete = complete && w.Record.Strategy != api.StrategyWhole
 		}
 	}
 	return next, complete
@@ -64,8 +65,8 @@ func (w *work) stopBlocked(members []*api.Member) bool {
 	for _, member := range members {
 		if problem := w.foreignClaimFinalizer(member); problem != "" {
 			w.blockStop("pod %s-%d is not stopped yet: %s", w.Name, member.Ordinal, problem)
-			if w.record.Message != w.before.Message {
-				w.addEvent(true, api.ForeignFinalizer, "%s", problem)
+			if w.Record.Message != w.Before.Message {
+				w.Event(w.Set, true, api.ForeignFinalizer, "%s", problem)
 			}
 			return true
 		}
@@ -88,26 +89,26 @@ func (w *work) reportStop(members []*api.Member) {
 		subject = fmt.Sprintf("the name of pod %s-%d is locked", w.Name, first.Ordinal)
 	}
 	until := "the volumes are replaced"
-	if w.record.GrowsWhileStopped() {
+	if w.Record.GrowsWhileStopped() {
 		until = "the volumes have grown"
 	}
-	w.report(false, api.Quiescing, "%s (try %d of at most %d for each pod) and held by the finalizer %s until %s", subject, first.Stops,
+	w.Report(w.Set, false, api.Quiescing, "%s (try %d of at most %d for each pod) and held by the finalizer %s until %s", subject, first.Stops,
 		maxStops, api.HoldFinalizer, until)
 }
 
 // cutoverOpen reports whether the user allows stops now. If not, the record says why, and the resize gives its turn back: the user may take
 // days. Afterwards it needs a turn again, because movers update the copies before the stop.
 func (w *work) cutoverOpen() bool {
-	condition := resize.CutoverObstacle(w.Observed, w.record)
+	condition := resize.CutoverObstacle(w.Observed, w.Record)
 	switch {
 	case condition != "":
-		w.blockStop("%s; the stop waits for %s", stopReadiness(w.record), condition)
-		w.record.TurnReturned = w.record.TurnReturned ||
-			w.record.Copies() && len(w.record.Members) > 0 && !slices.ContainsFunc(w.record.Members, isUnderWay)
-	case w.record.TurnReturned:
-		w.waitFor(false, "the resize needs free movers again")
+		w.blockStop("%s; the stop waits for %s", stopReadiness(w.Record), condition)
+		w.Record.TurnReturned = w.Record.TurnReturned ||
+			w.Record.Copies() && len(w.Record.Members) > 0 && !slices.ContainsFunc(w.Record.Members, isUnderWay)
+	case w.Record.TurnReturned:
+		w.WaitFor(false, "the resize needs free movers again")
 	}
-	return condition == "" && !w.record.TurnReturned
+	return condition == "" && !w.Record.TurnReturned
 }
 
 // isUnderWay reports whether the member has a mover, or is stopped.
@@ -118,7 +119,7 @@ func isUnderWay(member api.Member) bool {
 // replaceSet creates the set again with its new templates before the first member stops. From then on, every claim that the StatefulSet
 // controller creates fits the new volumes. It reports true while the set lacks the new templates.
 func (w *work) replaceSet() bool {
-	if !w.needsReplacement(w.record) {
+	if !w.needsReplacement(w.Record) {
 		return false
 	}
 	if w.TwoRevisions() {
@@ -130,11 +131,11 @@ func (w *work) replaceSet() bool {
 			finalizer, w.Name)
 		return true
 	}
-	if why := resize.ObstacleToAddTemplate(w.Set, w.record.Fields); why != "" {
+	if why := resize.ObstacleToAddTemplate(w.Set, w.Record.Fields); why != "" {
 		w.blockStop("StatefulSet %s is not created again yet: %s", w.Name, why)
 		return true
 	}
-	w.override = recreate(w.Input, w.record, w.record.NewShape())
+	w.override = recreate(w.Input, w.Record, w.Record.NewShape())
 	return true
 }
 
@@ -154,18 +155,18 @@ func (w *work) stopBlocker(member *api.Member) string {
 		return fmt.Sprintf("pod %s does not belong to StatefulSet %s", pod.Name, w.Name)
 	case !metav1.IsControlledBy(pod, w.Set): // the set was just created again; restore's rights cover only pods with a controller
 		return fmt.Sprintf("StatefulSet %s has not adopted it yet", w.Name)
-	case resize.ShouldYield(w.Observed, w.record, member):
+	case moving.ShouldYield(w.Observed, w.Record, member):
 		return fmt.Sprintf("pod %s has become the primary, so another member is moved first", pod.Name)
 	}
 	if why := cmp.Or(w.changedClaim(member), w.OtherRevision(pod, member.Ordinal), w.otherClaimUser(member, pod.UID),
 		w.missingMover(member, pod)); why != "" {
 		return why
 	}
-	if limit, short := resize.StopTooShort(w.Set, w.record.Strategy, member); short && w.record.Copies() && member.Pod == "" {
+	if limit, short := resize.StopTooShort(w.Set, w.Record.Strategy, member); short && w.Record.Copies() && member.Pod == "" {
 		return fmt.Sprintf("the pod is copied only while it is stopped, which takes about %d min if the volumes are full, and its stop would be "+
 			"cancelled after %s. Raise %s", int(resize.WholeCopy(member).Minutes()), 2*limit, api.MaxStopAnnotation)
 	}
-	if w.record.Strategy == api.StrategyRolling {
+	if w.Record.Strategy == api.StrategyRolling {
 		return cmp.Or(w.WhyUnsteady(member.Ordinal), w.BudgetRefusal)
 	}
 	return ""
@@ -199,7 +200,7 @@ func (w *work) changedClaim(member *api.Member) string {
 // member has stopped and make the copy stale. When a swap finds a pod that has ended, it cannot know whether that was before the copy.
 func (w *work) otherClaimUser(member *api.Member, own types.UID) string {
 	for i := range member.Claims {
-		if other := w.foreignPod(w.record, own, &member.Claims[i]); other != nil {
+		if other := w.foreignPod(w.Record, own, &member.Claims[i]); other != nil {
 			return fmt.Sprintf("pod %s also uses claim %s; delete that pod", other.Name, member.Claims[i].Claim)
 		}
 	}
@@ -209,16 +210,16 @@ func (w *work) otherClaimUser(member *api.Member, own types.UID) string {
 // missingMover returns why no mover is ready for the member's final pass, or empty. Without a waiting mover, the stop would last as long
 // as a new one takes to start.
 func (w *work) missingMover(member *api.Member, pod *corev1.Pod) string {
-	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
+	pods, jobs := w.MoversOfMember(w.Record.Operation, member.Ordinal)
 	waits := func(mover *corev1.Pod) bool { // its Job must stay, too: it is deleted when the cutover is closed
 		return resize.WaitsForStop(mover) && slices.ContainsFunc(jobs, func(job *batchv1.Job) bool {
 			return job.DeletionTimestamp == nil && metav1.IsControlledBy(mover, job)
 		})
 	}
 	switch {
-	case !w.record.Copies():
+	case !w.Record.Copies():
 		return ""
-	case resize.LacksFirstPass(w.Observed, member):
+	case moving.LacksFirstPass(w.Observed, member):
 		return fmt.Sprintf("pod %s started while its member waited, so it is copied first", pod.Name)
 	case member.Pod == "":
 		return ""
@@ -232,12 +233,12 @@ func (w *work) missingMover(member *api.Member, pod *corev1.Pod) string {
 
 // blockStop waits at the gate and writes the reason into the record when it changes.
 func (w *work) blockStop(format string, args ...any) {
-	w.waitFor(false, format, args...)
-	for i := range w.record.Members {
-		w.record.Members[i].CheckedAt = nil
+	w.WaitFor(false, format, args...)
+	for i := range w.Record.Members {
+		w.Record.Members[i].CheckedAt = nil
 	}
-	w.record.Reason, w.record.Message = api.GateClosed, w.waiting
-	w.reason = api.GateClosed
+	w.Record.Reason, w.Record.Message = api.GateClosed, w.Waiting()
+	w.Reason = api.GateClosed
 }
 
 const (
@@ -269,7 +270,7 @@ func (w *work) memberLag(pods ...*corev1.Pod) (why string, known bool) {
 		}
 	}
 	if !known {
-		w.waitFor(false, "waiting for the answers to the member check")
+		w.WaitFor(false, "waiting for the answers to the member check")
 	}
 	return why, known
 }
@@ -291,12 +292,12 @@ func (in Input) otherPods(ordinal int) []*corev1.Pod {
 // all members stop together.
 func (w *work) othersCaughtUp(member *api.Member) bool {
 	_, checks := w.Set.Annotations[api.MemberCheckAnnotation]
-	if !checks || w.record.Strategy != api.StrategyRolling || w.MemberPod(member.Ordinal) == nil {
+	if !checks || w.Record.Strategy != api.StrategyRolling || w.MemberPod(member.Ordinal) == nil {
 		return true
 	}
 	first := member.CheckedAt != nil && operation.Within(w.Now, member.CheckedAt.Time, checkFresh)
 	if first && w.Now.Sub(member.CheckedAt.Time) < checkPause {
-		w.waitFor(true, "waiting for the second member check")
+		w.WaitFor(true, "waiting for the second member check")
 		return false
 	}
 	why, known := w.memberLag(w.otherPods(member.Ordinal)...)
@@ -308,8 +309,8 @@ func (w *work) othersCaughtUp(member *api.Member) bool {
 		return false
 	case !first:
 		member.CheckedAt = operation.Moment(w.Now)
-		w.reason = api.GateClosed
-		w.waitFor(true, "waiting for the second member check")
+		w.Reason = api.GateClosed
+		w.WaitFor(true, "waiting for the second member check")
 		return false
 	}
 	return true

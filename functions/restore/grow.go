@@ -23,9 +23,9 @@ func (w *work) handleGrowing(member *api.Member) {
 	case w.interruptedByLoss(member):
 		return
 	case w.Rejected != "":
-		w.override = revert(w.Input, w.before, api.Rejected,
+		w.override = revert(w.Input, w.Before, api.Rejected,
 			fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
-				"Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.before)))
+				"Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.Before)))
 		return
 	}
 	waiting := ""
@@ -39,12 +39,12 @@ func (w *work) handleGrowing(member *api.Member) {
 	case waiting == "":
 		w.releaseToStart(member)
 	case w.pastDeadline(member):
-		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
+		w.override = revert(w.Input, w.Before, api.DeadlineExceeded,
 			fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
 				"stopped: %s. Read kubectl describe pvc -n %s, then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, waiting, w.Namespace,
-				operation.HowToRetry(w.Namespace, w.before)))
+				operation.HowToRetry(w.Namespace, w.Before)))
 	default:
-		w.waitFor(true, "%s", waiting)
+		w.WaitFor(true, "%s", waiting)
 	}
 }
 
@@ -57,13 +57,13 @@ func (w *work) growClaim(member *api.Member, move *api.Move) string {
 	case move.Moved:
 		return ""
 	case request.Empty() && statefulset.Infeasible(claim, move.To):
-		w.override = revert(w.Input, w.before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
+		w.override = revert(w.Input, w.Before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
 	case w.Attached(move.OldVolume):
 		return fmt.Sprintf("volume %s is still attached to a node", move.OldVolume)
 	case !member.Locked && !statefulset.Unmounted(w.MemberPod(member.Ordinal)):
 		return fmt.Sprintf("volume %s is not unmounted yet", move.OldVolume)
 	}
-	w.do(api.ExpansionRunning, request.Actions()...)
+	w.Do(api.ExpansionRunning, request.Actions()...)
 	return fmt.Sprintf("claim %s is growing", move.Claim)
 }
 
@@ -98,7 +98,7 @@ func (w *work) lowerRequests(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		if claim := w.Claim(move.Claim); move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" {
-			w.do(api.RollingBack, operation.LowerRequest(claim, move.From).Actions()...)
+			w.Do(api.RollingBack, operation.LowerRequest(claim, move.From).Actions()...)
 		}
 	}
 }

@@ -21,26 +21,25 @@ func (w *work) stopMember(member *api.Member) {
 	member.HeldAt, member.CheckedAt, member.FinalTries = operation.Moment(w.Now), nil, 0
 	member.Stops++
 	w.enterPhase(member, api.MemberStopping)
-	w.reason = api.Quiescing
+	w.Reason = api.Quiescing
 	pod := w.MemberPod(member.Ordinal)
 	if pod == nil {
-		lock := resources.MakeLock(w.Set, w.record.Operation, member.Ordinal, w.Settings)
+		lock := resources.MakeLock(w.Set, w.Record.Operation, member.Ordinal, w.Settings)
 		member.Locked = true
-		w.do(api.Quiescing, plan.Create(plan.Pods, lock))
+		w.Do(api.Quiescing, plan.Create(plan.Pods, lock))
 		return
 	}
 	member.Pod, member.Node = pod.UID, pod.Spec.NodeName
-	if w.record.Strategy == api.StrategyRolling {
+	if w.Record.Strategy == api.StrategyRolling {
 		w.dryRuns = append(w.dryRuns, plan.TryEvict(pod)) // so a refusal is known before anything is written
 	}
-	w.do(api.Quiescing, w.holdActions(member, pod)...)
+	w.Do(api.Quiescing, w.holdActions(member, pod)...)
 	w.endPod(member, pod)
 }
 
 // holdActions returns the patch that puts the hold's finalizer and link on the pod.
 func (w *work) holdActions(member *api.Member, pod *corev1.Pod) []plan.Action {
-	link := api.Link{Operation: w.record.Operation, Role: api.RoleHeld, Namespace: w.Set.Namespace, Set: w.record.Set,
-		Member: &member.Ordinal}
+	link := w.Record.Link(api.RoleHeld, w.Set.Namespace).OfMember(member.Ordinal)
 	return plan.PatchOf(plan.Pods, pod).Link(link).AddFinalizer(api.HoldFinalizer).Actions()
 }
 
@@ -58,10 +57,10 @@ func (w *work) handleStopping(member *api.Member) {
 		// a terminating pod accepts no new finalizer
 		w.handleLostHold(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name))
 	case !statefulset.Held(pod) && w.Rejected != "" && w.pastDeadline(member): // members that have stopped would wait for this one
-		w.override = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server rejects the finalizer that holds pod %s: %s. Fix that, "+
-			"then %s", pod.Name, w.Rejected, operation.HowToRetry(w.Namespace, w.before)))
+		w.override = revert(w.Input, w.Before, api.Rejected, fmt.Sprintf("the API server rejects the finalizer that holds pod %s: %s. Fix that, "+
+			"then %s", pod.Name, w.Rejected, operation.HowToRetry(w.Namespace, w.Before)))
 	case !statefulset.Held(pod):
-		w.do(api.Quiescing, w.holdActions(member, pod)...)
+		w.Do(api.Quiescing, w.holdActions(member, pod)...)
 	case w.pastDeadline(member):
 		why := fmt.Sprintf("pod %s has stopped, but another member did not stop in time", pod.Name)
 		if writes := w.MayWrite(member, pod); writes != "" {
@@ -82,7 +81,7 @@ func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
 		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.BudgetRefusal)
 		return
 	}
-	if w.record.Strategy == api.StrategyRolling {
+	if w.Record.Strategy == api.StrategyRolling {
 		if why := w.WhyUnsteady(member.Ordinal); why != "" {
 			w.cancelStops(why)
 			return
@@ -94,25 +93,25 @@ func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
 			w.cancelStops(why)
 			return
 		}
-		w.do(api.Quiescing, plan.Evict(pod))
+		w.Do(api.Quiescing, plan.Evict(pod))
 		return
 	}
 	if other := w.memberToLock(); other != nil {
-		w.waitFor(true, "the name of pod %s-%d is locked before %s stops", w.Name, other.Ordinal, pod.Name)
+		w.WaitFor(true, "the name of pod %s-%d is locked before %s stops", w.Name, other.Ordinal, pod.Name)
 		return
 	}
 	if first := w.memberToStopFirst(member); first != nil {
-		w.waitFor(false, "pod %s-%d stops before %s", w.Name, first.Ordinal, pod.Name)
+		w.WaitFor(false, "pod %s-%d stops before %s", w.Name, first.Ordinal, pod.Name)
 		return
 	}
-	w.do(api.Quiescing, plan.Stop(pod))
+	w.Do(api.Quiescing, plan.Stop(pod))
 }
 
 // memberToLock returns a member that stops with the others and whose lock does not exist yet, or nil. The API server may reject the lock,
 // and then no pod may have been stopped for it.
 func (w *work) memberToLock() *api.Member {
-	for i := range w.record.Members {
-		if m := &w.record.Members[i]; m.Locked && m.Phase == api.MemberStopping && w.MemberPod(m.Ordinal) == nil {
+	for i := range w.Record.Members {
+		if m := &w.Record.Members[i]; m.Locked && m.Phase == api.MemberStopping && w.MemberPod(m.Ordinal) == nil {
 			return m
 		}
 	}
@@ -124,8 +123,8 @@ func (w *work) memberToStopFirst(member *api.Member) *api.Member {
 	if !statefulset.Ordered(w.Set) {
 		return nil
 	}
-	for i := range w.record.Members {
-		if m := &w.record.Members[i]; m.Ordinal > member.Ordinal && m.Phase == api.MemberStopping && m.StoppedAt == nil && !m.Locked {
+	for i := range w.Record.Members {
+		if m := &w.Record.Members[i]; m.Ordinal > member.Ordinal && m.Phase == api.MemberStopping && m.StoppedAt == nil && !m.Locked {
 			return m
 		}
 	}
@@ -138,7 +137,7 @@ func (w *work) awaitStop(member *api.Member, pod *corev1.Pod) {
 		return
 	}
 	if why := w.MayWrite(member, pod); why != "" {
-		w.waitFor(statefulset.Done(pod), "%s", why) // the end of the pod sends an event
+		w.WaitFor(statefulset.Done(pod), "%s", why) // the end of the pod sends an event
 		return
 	}
 	w.markStopped(member)
@@ -149,40 +148,40 @@ func (w *work) markStopped(member *api.Member) {
 	if member.StoppedAt == nil {
 		member.StoppedAt = operation.Moment(w.Now)
 	}
-	w.reason = api.CopyRunning
-	switch next := w.record.AfterStop(); next {
+	w.Reason = api.CopyRunning
+	switch next := w.Record.AfterStop(); next {
 	case api.MemberSwapping:
 		w.enterSwap(member)
 	case api.MemberGrowing:
-		w.reason = api.ExpansionRunning
+		w.Reason = api.ExpansionRunning
 		w.enterPhase(member, next)
 	default:
 		w.enterPhase(member, next)
-		w.announce = events.MemberChanged
+		w.Announce = events.MemberChanged
 	}
 }
 
 // enterSwap begins the swap of a member in a rollback. Where all members stop together, it waits until all have stopped. Otherwise, a
 // member that cannot be stopped would continue with newer data than the others.
 func (w *work) enterSwap(member *api.Member) {
-	if w.record.Strategy != api.StrategyWhole {
+	if w.Record.Strategy != api.StrategyWhole {
 		w.enterPhase(member, api.MemberSwapping)
 		return
 	}
-	for i := range w.record.Members {
-		switch other := &w.record.Members[i]; other.Phase {
+	for i := range w.Record.Members {
+		switch other := &w.Record.Members[i]; other.Phase {
 		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
-			w.waitFor(false, "pod %s-%d must stop as well", w.Name, other.Ordinal)
+			w.WaitFor(false, "pod %s-%d must stop as well", w.Name, other.Ordinal)
 			return
 		case api.MemberStopping:
 			if other.StoppedAt == nil {
-				w.waitFor(true, "pod %s-%d must stop as well", w.Name, other.Ordinal)
+				w.WaitFor(true, "pod %s-%d must stop as well", w.Name, other.Ordinal)
 				return
 			}
 		}
 	}
-	for i := range w.record.Members {
-		if other := &w.record.Members[i]; other.Phase == api.MemberStopping {
+	for i := range w.Record.Members {
+		if other := &w.Record.Members[i]; other.Phase == api.MemberStopping {
 			w.enterPhase(other, api.MemberSwapping)
 		}
 	}
@@ -195,8 +194,8 @@ func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
 		w.cancelStops(fmt.Sprintf("the API server does not create the pod that locks the name of pod %s-%d: %s", w.Name, member.Ordinal,
 			cmp.Or(w.Rejected, w.WriteFailed)))
 	case pod == nil:
-		w.do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(w.Set, w.record.Operation, member.Ordinal, w.Settings)))
-	case !resources.IsHeldLockOf(pod, w.record.Operation):
+		w.Do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(w.Set, w.Record.Operation, member.Ordinal, w.Settings)))
+	case !resources.IsHeldLockOf(pod, w.Record.Operation):
 		w.handleLostHold(member, fmt.Sprintf("pod %s was started before its name could be locked", pod.Name))
 	default:
 		why := w.claimUse(member)
@@ -207,7 +206,7 @@ func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
 		case w.pastDeadline(member): // the lock must not delay a scale-up
 			w.cancelStops(why)
 		default:
-			w.waitFor(true, "%s", why)
+			w.WaitFor(true, "%s", why)
 		}
 	}
 }

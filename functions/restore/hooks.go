@@ -45,7 +45,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 		case podend.Succeeded:
 			return hookDone
 		case podend.Pending:
-			w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
+			w.WaitFor(true, "Job %s is complete, but %s", job.Name, why)
 		default:
 			w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s is complete, but %s", job.Name, why))
 		}
@@ -54,7 +54,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 	case statefulset.JobEnd(job).Type == batchv1.JobFailed:
 		w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s has failed: %s", job.Name, w.hookFailure(job)))
 	default:
-		w.waitFor(job.DeletionTimestamp != nil, "hook %s-member of pod %s-%d is running", hook, w.Name, member.Ordinal)
+		w.WaitFor(job.DeletionTimestamp != nil, "hook %s-member of pod %s-%d is running", hook, w.Name, member.Ordinal)
 	}
 	return hookUnfinished
 }
@@ -63,7 +63,7 @@ func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
 func (w *work) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, string) {
 	verdict, why := podend.JudgeJob(w.Now, job, w.Pods, w.Kills)
 	if verdict == podend.Succeeded {
-		member.Hook, w.reason = job.Name, api.HookEnded
+		member.Hook, w.Reason = job.Name, api.HookEnded
 	}
 	return verdict, why
 }
@@ -75,31 +75,31 @@ func (w *work) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, 
 // A member with a mover does so when backup replaces the mover. Other conditions of the gate end no attempt, because the hook itself may
 // have changed them.
 func (w *work) noteHooksBefore(members []*api.Member) {
-	shut := resize.CutoverObstacle(w.Observed, w.record) != ""
+	shut := resize.CutoverObstacle(w.Observed, w.Record) != ""
 	for _, member := range members {
 		job := w.hookJob(resources.BeforeMember, member)
 		if job != nil && member.Hook != job.Name && statefulset.JobEnd(job).Type == batchv1.JobComplete {
 			if verdict, why := w.judgeHook(job, member); verdict == podend.Pending {
-				w.waitFor(true, "Job %s is complete, but %s", job.Name, why)
+				w.WaitFor(true, "Job %s is complete, but %s", job.Name, why)
 			}
 		}
-		hasMover := w.record.Copies() && member.Pod != ""
+		hasMover := w.Record.Copies() && member.Pod != ""
 		if shut && !hasMover && member.Hook == w.hookName(resources.BeforeMember, member) {
 			member.Attempt++
-			member.Hook, w.reason = "", api.GateClosed
+			member.Hook, w.Reason = "", api.GateClosed
 		}
 	}
 }
 
 // hookName returns the name of the Job of the member's hook in this attempt.
 func (w *work) hookName(hook resources.Hook, member *api.Member) string {
-	return api.HookName(w.record.Operation, string(hook), member.Ordinal, member.Attempt)
+	return api.HookName(w.Record.Operation, string(hook), member.Ordinal, member.Attempt)
 }
 
 // hookJob returns the Job of the member's hook in this attempt, or nil.
 func (w *work) hookJob(hook resources.Hook, member *api.Member) *batchv1.Job {
 	name := w.hookName(hook, member)
-	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.HasLink(j, w.record.Operation, api.RoleHook) }
+	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.HasLink(j, w.Record.Operation, api.RoleHook) }
 	if i := slices.IndexFunc(w.Jobs, isHook); i >= 0 {
 		return w.Jobs[i]
 	}
@@ -129,7 +129,7 @@ func (in Input) endedHookPods() []*corev1.Pod {
 // runHookBefore starts the hook before a member is stopped. In a rolling resize, a dry run asks the PodDisruptionBudgets first: a hook
 // that makes another member the primary must not run in vain.
 func (w *work) runHookBefore(member *api.Member) {
-	if w.record.Strategy == api.StrategyRolling {
+	if w.Record.Strategy == api.StrategyRolling {
 		w.dryRuns = append(w.dryRuns, plan.TryEvict(w.MemberPod(member.Ordinal)))
 	}
 	w.runHook(resources.BeforeMember, member)
@@ -141,12 +141,11 @@ func (w *work) runHook(hook resources.Hook, member *api.Member) {
 	if err != nil || template == nil {
 		return // unreachable: the hook's state is hookMissing
 	}
-	link := api.Link{Operation: w.record.Operation, Role: api.RoleHook, Namespace: w.Set.Namespace, Set: w.record.Set,
-		Member: &member.Ordinal}
+	link := w.Record.Link(api.RoleHook, w.Set.Namespace).OfMember(member.Ordinal)
 	job := resources.MakeHook(w.Set, hook, template, link, member.Attempt, w.Settings)
-	w.record.Reason = api.HookRunning
-	w.record.Message = fmt.Sprintf("hook %s-member of pod %s-%d runs as Job %s", hook, w.Name, member.Ordinal, job.Name)
-	w.do(api.HookRunning, plan.Create(plan.Jobs, job))
+	w.Record.Reason = api.HookRunning
+	w.Record.Message = fmt.Sprintf("hook %s-member of pod %s-%d runs as Job %s", hook, w.Name, member.Ordinal, job.Name)
+	w.Do(api.HookRunning, plan.Create(plan.Jobs, job))
 }
 
 // hooksBefore returns the members whose hook must still be started before they stop. It reports false while a hook runs, or if one has
@@ -169,12 +168,12 @@ func (w *work) hooksBefore(next []*api.Member) (missing []*api.Member, ready boo
 
 // hookFailed gives the operation up because of a hook. No other member is stopped then.
 func (w *work) hookFailed(hook resources.Hook, member *api.Member, why string) plan.Plan {
-	next, consequence := w.before.Clone(), "so the pod is not stopped"
+	next, consequence := w.Before.Clone(), "so the pod is not stopped"
 	if hook == resources.AfterMember {
 		next.Member(member.Ordinal).Phase, consequence = api.MemberMoved, "so no other pod is stopped; the pod stays on its new volumes"
 	}
 	return revert(w.Input, next, api.HookFailed, fmt.Sprintf("hook %s-member of pod %s-%d did not succeed, %s: %s. Fix that, then %s",
-		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.Namespace, w.before)))
+		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.Namespace, w.Before)))
 }
 
 // maxHookOutput is how many bytes of a hook's output are quoted.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
@@ -91,7 +92,7 @@ func situation(groups ...objects) Input {
 		all = append(all, g...)
 	}
 	all = append(all, waitingMovers(all)...)
-	in := Input{Observed: build.World(all...), Namespace: build.Namespace, Settings: build.Settings()}
+	in := Input{Input: moving.Input{Observed: build.World(all...), Settings: build.Settings()}, Namespace: build.Namespace}
 	in.Kills = build.NoKills(in.Pods...)
 	return in
 }

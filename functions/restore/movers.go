@@ -9,32 +9,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
 	"drydock.dev/shared/statefulset"
 )
 
-// deleteJobs deletes the Jobs that are not being deleted yet.
-func deleteJobs(jobs []*batchv1.Job) []plan.Action {
-	var actions []plan.Action
-	for _, job := range jobs {
-		if job.DeletionTimestamp == nil {
-			actions = append(actions, plan.Delete(plan.Jobs, job))
-		}
-	}
-	return actions
-}
-
 // endMovers deletes the member's Jobs.
 func endMovers(in Input, record *api.Resize, member *api.Member) []plan.Action {
 	_, jobs := in.MoversOfMember(record.Operation, member.Ordinal)
-	return deleteJobs(jobs)
+	return moving.DeleteJobs(jobs, "")
 }
 
 // endMoversInTheWay deletes the movers of a starting member if they block its pod. The pod may be on another node, where the volumes must
 // be attached, it may find no room, or its node may refuse to mount a volume in a second pod. It reports true while that is not known yet.
 func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided bool) {
-	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
+	pods, jobs := w.MoversOfMember(w.Record.Operation, member.Ordinal)
 	if len(jobs) == 0 || pod == nil || pod.UID == member.Pod {
 		return len(jobs) > 0
 	}
@@ -43,7 +33,7 @@ func (w *work) endMoversInTheWay(member *api.Member, pod *corev1.Pod) (undecided
 	case pod.Spec.NodeName == "" && !unschedulable(pod):
 		return true
 	case elsewhere || mountsRefused(pod, w.Now):
-		w.do(api.ClaimsSwapped, deleteJobs(jobs)...)
+		w.Do(api.ClaimsSwapped, moving.DeleteJobs(jobs, "")...)
 	}
 	return false
 }
@@ -63,7 +53,7 @@ func mountsRefused(pod *corev1.Pod, now time.Time) bool {
 // endMoversOfDeletedClaim deletes the movers of a starting member if another process has deleted one of its claims. The movers name the
 // claim, so its protection would keep it from being replaced. It reports true while movers are still there.
 func (w *work) endMoversOfDeletedClaim(member *api.Member) bool {
-	pods, jobs := w.MoversOfMember(w.record.Operation, member.Ordinal)
+	pods, jobs := w.MoversOfMember(w.Record.Operation, member.Ordinal)
 	terminating := slices.ContainsFunc(member.Claims, func(m api.Move) bool {
 		claim := w.Claim(m.Claim)
 		return claim != nil && claim.DeletionTimestamp != nil
@@ -71,8 +61,8 @@ func (w *work) endMoversOfDeletedClaim(member *api.Member) bool {
 	if !terminating || len(pods)+len(jobs) == 0 {
 		return false
 	}
-	w.do(api.ClaimsSwapped, deleteJobs(jobs)...)
-	w.waitFor(true, "a claim of pod %s-%d is being deleted; its mover must end first", w.Name, member.Ordinal)
+	w.Do(api.ClaimsSwapped, moving.DeleteJobs(jobs, "")...)
+	w.WaitFor(true, "a claim of pod %s-%d is being deleted; its mover must end first", w.Name, member.Ordinal)
 	return true
 }
 
@@ -117,11 +107,11 @@ func staleHoldReleases(in Input, record *api.Resize) (releases, warnings []plan.
 // leftMovers returns the deletion of each mover's Job whose operation has ended. A slow process may have created it afterwards. Its pod
 // would keep its claims from a later resize for ever. While an operation has a journal, the operation deletes its Jobs.
 func leftMovers(in Input, record *api.Resize) []plan.Action {
-	return deleteJobs(slices.DeleteFunc(slices.Clone(in.Jobs), func(job *batchv1.Job) bool {
+	return moving.DeleteJobs(slices.DeleteFunc(slices.Clone(in.Jobs), func(job *batchv1.Job) bool {
 		link, err := api.LoadLink(job)
 		return err != nil || link == nil || !statefulset.IsOfMover(job, job.Name, link.Operation) || in.Journal(link.Operation) != nil ||
 			record.Active() && record.Operation == link.Operation
-	}))
+	}), "")
 }
 
 // locksForMissingClaim reports whether the pod locks the name of a starting member while one of its claims is missing, see

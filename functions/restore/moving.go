@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -23,9 +24,9 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 	if releases, _ := staleHoldReleases(in, record); len(releases) > 0 { // the warnings follow when the operation ends
 		return plan.Do(api.CleaningUp, in.ifSetUnchanged(releases)...), nil
 	}
-	w := &work{Input: in, before: record, record: record.Clone()}
-	for i := range w.record.Members {
-		member := &w.record.Members[i]
+	w := &work{Input: in, Work: moving.Begin(record)}
+	for i := range w.Record.Members {
+		member := &w.Record.Members[i]
 		switch member.Phase {
 		case api.MemberStopping:
 			w.handleStopping(member)
@@ -43,7 +44,7 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 		w.stopWaitingMembers()
 	}
 	if orders := withdrawOrder(in, record); len(orders) > 0 && w.override.Kind == "" { // the order must not be carried out now
-		w.do(api.SwapRunning, orders...)
+		w.Do(api.SwapRunning, orders...)
 	}
 	return w.plan(), w.podsToAsk
 }

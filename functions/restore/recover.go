@@ -9,6 +9,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -123,20 +124,21 @@ func updateOrder(in Input, record *api.Resize, journal *appsv1.ControllerRevisio
 // undoLost undoes an operation member by member, although no set can hold its record. A claim in the middle of its swap is completed, a
 // claim whose swap has not begun stays unchanged, and then the pod is released.
 func undoLost(in Input, record *api.Resize, revision *appsv1.ControllerRevision) plan.Plan {
-	w := &work{Input: in, before: record, record: record.Clone(), reason: api.SetReplaced}
-	for i := range w.record.Members {
-		member := &w.record.Members[i]
+	w := &work{Input: in, Work: moving.Begin(record)}
+	w.Reason = api.SetReplaced
+	for i := range w.Record.Members {
+		member := &w.Record.Members[i]
 		w.completeFromCluster(member)
 		w.undoMember(member)
 	}
-	actions := append(deleteJobs(append(in.JobsOf(record.Operation), in.HooksOf(record.Operation)...)), w.actions...)
+	actions := append(moving.DeleteJobs(append(in.JobsOf(record.Operation), in.HooksOf(record.Operation)...), ""), w.Actions()...)
 	switch {
 	case len(actions) > 0:
 		return plan.Do(api.SetReplaced, actions...)
-	case w.waiting != "":
-		return reportStuckUndo(in, revision, w.waiting)
+	case w.Waiting() != "":
+		return reportStuckUndo(in, revision, w.Waiting())
 	}
-	p, busy := tidy(in, record.Operation, endedClaims(in, w.record))
+	p, busy := tidy(in, record.Operation, endedClaims(in, w.Record))
 	switch {
 	case busy && p.Kind == plan.KindWait:
 		return reportStuckUndo(in, revision, p.Detail)
@@ -148,14 +150,14 @@ func undoLost(in Input, record *api.Resize, revision *appsv1.ControllerRevision)
 
 // completeFromCluster fills in a journal's member from the live objects, because the journal was written when the operation began.
 func (w *work) completeFromCluster(member *api.Member) {
-	if pod := w.MemberPod(member.Ordinal); pod != nil && api.HasLink(pod, w.record.Operation, api.RoleHeld) && statefulset.Held(pod) {
+	if pod := w.MemberPod(member.Ordinal); pod != nil && api.HasLink(pod, w.Record.Operation, api.RoleHeld) && statefulset.Held(pod) {
 		if member.Pod = pod.UID; w.MayWrite(member, pod) == "" {
 			member.StoppedAt = operation.Moment(w.Now)
 		}
 	}
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		if name := reservedCopy(w.Input, w.record.Operation, move); name != "" {
+		if name := reservedCopy(w.Input, w.Record.Operation, move); name != "" {
 			move.NewVolume = name
 		}
 	}

@@ -85,7 +85,7 @@ func (s swap) reserve(volume *corev1.PersistentVolume, target api.Target) step {
 
 // successor returns the link of the claim that replaces the old one.
 func (s swap) successor() api.Link {
-	return api.Link{Operation: s.record.Operation, Role: api.RoleNewClaim, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
+	return s.record.Link(api.RoleNewClaim, s.Namespace).OfClaim(s.move.Claim)
 }
 
 // isNewVolume reports whether the volume was provisioned for the operation: it is linked to the operation and is not an old volume.
@@ -147,7 +147,7 @@ func retire(in Input, record *api.Resize) plan.Plan {
 			continue // a record may name any volume
 		}
 		switch expired := world.Expired(volume, in.Now) && !neededByRollback(record, name); {
-		case expired && sharesStorage(in, volume):
+		case expired && storageInUse(in, volume):
 			warning := fmt.Sprintf("the old volume %s keeps the reclaim policy Retain: it has the same storage as another volume in use, "+
 				"so its deletion would delete that volume's data. Delete the PersistentVolume by hand; its storage stays", name)
 			released = append(released, append(world.LeaveVolume(volume).Actions(), warnOnSet(in, api.RetentionEnded, warning))...)
@@ -168,9 +168,9 @@ func retire(in Input, record *api.Resize) plan.Plan {
 	return plan.Do(api.RetentionEnded, append(released, adopted...)...)
 }
 
-// sharesStorage reports whether another volume that a claim uses is the same storage. A provisioner may derive its folder from the
+// storageInUse reports whether another volume that a claim uses is the same storage. A provisioner may derive its folder from the
 // claim's name.
-func sharesStorage(in Input, volume *corev1.PersistentVolume) bool {
+func storageInUse(in Input, volume *corev1.PersistentVolume) bool {
 	for name, other := range in.Volumes {
 		if name != volume.Name && other.Status.Phase == corev1.VolumeBound && statefulset.SameStorage(volume, other) {
 			return true

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
@@ -16,9 +17,10 @@ import (
 
 // handleReverting releases every member with all of its claims bound: to the old volumes, or to the new ones where a swap was under way.
 func handleReverting(in Input, record *api.Resize) plan.Plan {
-	w := &work{Input: in, before: record, record: record.Clone(), reason: api.RollingBack}
-	for i := range w.record.Members {
-		switch member := &w.record.Members[i]; member.Phase {
+	w := &work{Input: in, Work: moving.Begin(record)}
+	w.Reason = api.RollingBack
+	for i := range w.Record.Members {
+		switch member := &w.Record.Members[i]; member.Phase {
 		case api.MemberMoved:
 		case api.MemberKept:
 			if slices.ContainsFunc(member.Claims, w.frozenByStalePlan) {
@@ -36,7 +38,7 @@ func handleReverting(in Input, record *api.Resize) plan.Plan {
 		}
 	}
 	switch {
-	case !w.idle() || !operation.Store(in.Set, w.record).Empty():
+	case !w.idle() || !operation.Store(in.Set, w.Record).Empty():
 		return w.plan()
 	case !needsOldTemplates(in, record):
 		return concludeRevert(in, record)
@@ -80,7 +82,7 @@ func whyTemplatesStay(in Input, record *api.Resize) string {
 func (w *work) missesClaim(member *api.Member) bool {
 	return w.heldPod(member) != nil && !w.claimsBound(member) ||
 		slices.ContainsFunc(member.Claims, func(m api.Move) bool {
-			return w.Claim(m.Claim) == nil || newSwap(w.Input, w.record, member, &m).keptOnlyByPins()
+			return w.Claim(m.Claim) == nil || newSwap(w.Input, w.Record, member, &m).keptOnlyByPins()
 		})
 }
 
@@ -90,19 +92,19 @@ func (w *work) undoMember(member *api.Member) {
 	w.lowerRequests(member)
 	w.noteForeignPod(member)
 	for i := range member.Claims {
-		s := newSwap(w.Input, w.record, member, &member.Claims[i])
+		s := newSwap(w.Input, w.Record, member, &member.Claims[i])
 		s.givingUp = true
 		together = together || s.rollbackPartial
 		step := s.next()
 		if s.nothingToUndo() {
 			continue
 		}
-		w.do(api.RollingBack, step.actions...)
+		w.Do(api.RollingBack, step.actions...)
 		switch {
 		case step.settledOn == nil:
 			settled = false
 			if step.waiting != "" {
-				w.waitFor(true, "%s", step.waiting)
+				w.WaitFor(true, "%s", step.waiting)
 			}
 		case step.settledOn == s.new:
 			phase = api.MemberMoved
@@ -110,10 +112,10 @@ func (w *work) undoMember(member *api.Member) {
 	}
 	switch {
 	case settled && together && w.waitsForOthers(member):
-		w.waitFor(true, "pod %s-%d waits until every member has its old volumes", w.Name, member.Ordinal)
+		w.WaitFor(true, "pod %s-%d waits until every member has its old volumes", w.Name, member.Ordinal)
 	case settled:
 		w.releaseMember(member, w.finalPhase(member, phase))
-	case operation.Overdue(w.record, w.Now):
+	case operation.Overdue(w.Record, w.Now):
 		if member.HeldAt != nil {
 			w.reportStuckMember(member)
 		}
@@ -145,27 +147,27 @@ func (s swap) nothingToUndo() bool {
 // step again. The rejected write may be another one, so this is for releases that are late.
 func (w *work) reportRejectedRelease(pod *corev1.Pod) {
 	held := fmt.Sprintf("pod %s stays held", pod.Name)
-	if w.Rejected == "" || strings.Contains(w.record.Message, held) {
+	if w.Rejected == "" || strings.Contains(w.Record.Message, held) {
 		return
 	}
-	if w.record.Message != "" {
-		held = w.record.Message + "; " + held
+	if w.Record.Message != "" {
+		held = w.Record.Message + "; " + held
 	}
-	w.report(true, cmp.Or(w.record.Reason, api.Rejected), "%s, because the API server rejects a step: %s. Fix that, then Drydock continues",
-		held, w.Rejected)
+	w.Report(w.Set, true, cmp.Or(w.Record.Reason, api.Rejected), "%s, because the API server rejects a step: %s. Fix that, then "+
+		"Drydock continues", held, w.Rejected)
 }
 
 // releaseMember releases the member's pod. Once the pod is released, the member enters the phase.
 func (w *work) releaseMember(member *api.Member, phase api.MemberPhase) {
 	pod := w.MemberPod(member.Ordinal)
-	heldHere := blocksStart(pod) && api.HasLink(pod, w.record.Operation, api.RoleHeld)
+	heldHere := blocksStart(pod) && api.HasLink(pod, w.Record.Operation, api.RoleHeld)
 	switch {
 	case heldHere && w.mustStayHeld(pod):
-		w.waitFor(false, "pod %s was deleted by force, and its containers have not ended", pod.Name)
+		w.WaitFor(false, "pod %s was deleted by force, and its containers have not ended", pod.Name)
 		return
 	case heldHere:
-		w.do(api.RollingBack, release(pod)...)
-		if operation.Overdue(w.record, w.Now) {
+		w.Do(api.RollingBack, release(pod)...)
+		if operation.Overdue(w.Record, w.Now) {
 			w.reportRejectedRelease(pod)
 		}
 		return

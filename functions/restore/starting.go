@@ -20,18 +20,18 @@ func (w *work) handleStarting(member *api.Member) {
 		if !w.claimsBound(member) { // another process has deleted a claim since the swap
 			w.enterPhase(member, api.MemberSwapping)
 			member.ReleasedAt = nil
-			w.reason = api.SwapRunning
+			w.Reason = api.SwapRunning
 			return
 		}
-		w.do(api.ClaimsSwapped, release(pod)...)
+		w.Do(api.ClaimsSwapped, release(pod)...)
 		if w.pastDeadline(member) {
 			w.reportRejectedRelease(pod)
 		}
 		return
 	}
 	if step := w.missingClaimStep(member); step != nil {
-		w.do(api.SwapRunning, step.actions...)
-		w.waitFor(true, "%s", step.waiting)
+		w.Do(api.SwapRunning, step.actions...)
+		w.WaitFor(true, "%s", step.waiting)
 		return
 	}
 	if w.endMoversOfDeletedClaim(member) {
@@ -43,14 +43,14 @@ func (w *work) handleStarting(member *api.Member) {
 	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod) && w.strayClaim(member) != "":
 		w.override = w.giveUpStrayed(member)
 	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod) && w.growingFileSystem(member) != "" && !w.pastDeadline(member):
-		w.waitFor(true, "%s", w.growingFileSystem(member))
+		w.WaitFor(true, "%s", w.growingFileSystem(member))
 	case pod != nil && pod.UID != member.Pod && statefulset.PodReady(pod):
 		w.awaitCatchUp(member, pod)
 	case w.pastDeadline(member):
 		w.override = w.giveUpNotReady(member, "was not ready", "look at the pod")
 	default:
 		undecided := w.endMoversInTheWay(member, pod)
-		w.waitFor(undecided, "pod %s-%d starts on its new volumes", w.Name, member.Ordinal)
+		w.WaitFor(undecided, "pod %s-%d starts on its new volumes", w.Name, member.Ordinal)
 	}
 }
 
@@ -69,10 +69,10 @@ func (w *work) awaitCatchUp(member *api.Member, pod *corev1.Pod) {
 	case w.pastDeadline(member):
 		w.override = w.giveUpNotReady(member, "had not caught up", why)
 	default:
-		w.waitFor(false, "%s", why)
-		w.do(api.Behind, endMovers(w.Input, w.record, member)...)
-		w.record.Reason = api.Behind
-		w.record.Message = fmt.Sprintf("pod %s is ready on its new volumes, and has not caught up: %s", pod.Name, why)
+		w.WaitFor(false, "%s", why)
+		w.Do(api.Behind, endMovers(w.Input, w.Record, member)...)
+		w.Record.Reason = api.Behind
+		w.Record.Message = fmt.Sprintf("pod %s is ready on its new volumes, and has not caught up: %s", pod.Name, why)
 	}
 }
 
@@ -80,7 +80,7 @@ func (w *work) awaitCatchUp(member *api.Member, pod *corev1.Pod) {
 func (w *work) hookAfter(member *api.Member) {
 	switch w.hookStateOf(resources.AfterMember, member) {
 	case hookMissing:
-		w.do(api.HookRunning, endMovers(w.Input, w.record, member)...)
+		w.Do(api.HookRunning, endMovers(w.Input, w.Record, member)...)
 		w.runHook(resources.AfterMember, member)
 	case hookDone:
 		w.finishMember(member)
@@ -91,7 +91,7 @@ func (w *work) hookAfter(member *api.Member) {
 // gone, or only a pin keeps it.
 func (w *work) missingClaimStep(member *api.Member) *step {
 	for i := range member.Claims {
-		s := newSwap(w.Input, w.record, member, &member.Claims[i])
+		s := newSwap(w.Input, w.Record, member, &member.Claims[i])
 		if s.claim == nil || s.keptOnlyByPins() {
 			step := s.next()
 			return &step
@@ -104,9 +104,9 @@ func (w *work) missingClaimStep(member *api.Member) *step {
 func (w *work) finishMember(member *api.Member) {
 	w.enterPhase(member, api.MemberMoved)
 	member.Locked = false
-	w.do(api.ClaimsSwapped, endMovers(w.Input, w.record, member)...)
-	if !allMoved(w.record) {
-		w.announce = events.MemberChanged
+	w.Do(api.ClaimsSwapped, endMovers(w.Input, w.Record, member)...)
+	if !allMoved(w.Record) {
+		w.Announce = events.MemberChanged
 	}
 }
 
@@ -123,9 +123,9 @@ func (w *work) strayClaim(member *api.Member) string {
 
 // giveUpStrayed gives the operation up because a member runs on a volume that is not its own.
 func (w *work) giveUpStrayed(member *api.Member) plan.Plan {
-	next := w.record.Clone()
+	next := w.Record.Clone()
 	next.Member(member.Ordinal).Phase = api.MemberMoved
-	move := w.record.Move(w.strayClaim(member))
+	move := w.Record.Move(w.strayClaim(member))
 	return revert(w.Input, next, api.ClaimLost, fmt.Sprintf("claim %s was deleted after its swap, and pod %s-%d has started on another "+
 		"volume. Its data is on volume %s, which is kept for %s: see kubectl "+
 		"get pv %s", move.Claim, w.Name, member.Ordinal, move.NewVolume, w.Settings.Retention, move.NewVolume))
@@ -134,7 +134,7 @@ func (w *work) giveUpStrayed(member *api.Member) plan.Plan {
 // giveUpNotReady gives the operation up because a member is not ready, or has not caught up, on its new volumes. No other member is
 // stopped then.
 func (w *work) giveUpNotReady(member *api.Member, failure, hint string) plan.Plan {
-	next := w.record.Clone()
+	next := w.Record.Clone()
 	next.Member(member.Ordinal).Phase = api.MemberMoved
 	return revert(w.Input, next, api.NotReady, fmt.Sprintf("pod %s-%d has its new volumes, but %s in time; %s. "+
 		"The old volumes are kept for %s", w.Name, member.Ordinal, failure, hint, w.Settings.Retention))

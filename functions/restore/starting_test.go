@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/test/kit/build"
 )
 
@@ -118,7 +119,7 @@ func tidiedClaim() objects {
 func TestOrderedStartAllowsForMinReadySeconds(t *testing.T) {
 	record := build.Operation(api.Moving, build.Members(api.MemberSwapping, web0, web1, web2))
 	set := setWith(record, build.Replicas(3), build.Edit(func(s *appsv1.StatefulSet) { s.Spec.MinReadySeconds = 3600 }))
-	w := &work{Input: situation(set), before: record, record: record}
+	w := &work{Input: situation(set), Work: moving.Work{Before: record, Record: record}}
 	if deadline := w.phaseDeadline(&record.Members[2], api.MemberStarting); deadline.Sub(build.Now) < 2*time.Hour {
 		t.Errorf("pod web-2 is created after two hours at the earliest, and given up after %s", deadline.Sub(build.Now))
 	}

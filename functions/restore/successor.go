@@ -68,7 +68,7 @@ func awaitBinding(claim *corev1.PersistentVolumeClaim, volume *corev1.Persistent
 // controller binds a reserved volume in two workers at once. If they collide, the claim stays Pending until it is written to, or for 15 s
 // (kubernetes pkg/controller/volume/persistentvolume, bind and syncVolume). The link, which every new claim lacks, is that write.
 func settleClaim(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) step {
-	if lostVolume(claim, volume) {
+	if lostItsVolume(claim, volume) {
 		return act(plan.PatchOf(plan.Volumes, volume).Replace("/spec/claimRef/uid", claim.UID, "of claim "+claim.Name).Actions())
 	}
 	if volume.Status.Phase != corev1.VolumeBound || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID {
@@ -83,9 +83,9 @@ func settleClaim(in Input, claim *corev1.PersistentVolumeClaim, volume *corev1.P
 	return step{actions: plan.PatchOf(plan.Volumes, volume).Unannotate(api.ClaimManifestAnnotation).Actions(), settledOn: volume}
 }
 
-// lostVolume reports whether the claim was bound to the volume, and the volume no longer names the claim's UID. Kubernetes does not bind
+// lostItsVolume reports whether the claim was bound to the volume, and the volume no longer names the claim's UID. Kubernetes does not bind
 // such a claim again, but accepts the UID as a binding (kubernetes pkg/controller/volume/persistentvolume, syncBoundClaim).
-func lostVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
+func lostItsVolume(claim *corev1.PersistentVolumeClaim, volume *corev1.PersistentVolume) bool {
 	ref := volume.Spec.ClaimRef
 	return claim.Status.Phase == corev1.ClaimLost && claim.Spec.VolumeName == volume.Name && claim.DeletionTimestamp == nil &&
 		ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && ref.UID == ""

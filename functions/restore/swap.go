@@ -158,7 +158,7 @@ func (s swap) stayOnOld() step {
 // freeNew retains both volumes and frees the new one from the mover and its temporary claim. It reports true if the step frees the
 // volume, or the volume is already free.
 func (s swap) freeNew() (next step, done bool) {
-	link := api.Link{Operation: s.record.Operation, Role: api.RoleTarget, Namespace: s.Namespace, Set: s.record.Set, Claim: s.move.Claim}
+	link := s.record.Link(api.RoleTarget, s.Namespace).OfClaim(s.move.Claim)
 	source := link
 	source.Role = api.RoleSource
 	actions := world.HoldVolume(s.new, existingLink(s.new, link)).Actions()

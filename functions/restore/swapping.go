@@ -16,25 +16,25 @@ import (
 // handleSwapping binds the claims of a held member to its new volumes, and releases the member once all are bound. Members that stop
 // together also start together.
 func (w *work) handleSwapping(member *api.Member) {
-	if began, _ := w.rollbackBegan(w.record, member); w.record.IsRollback() && !began && w.Rejected != "" {
-		w.override = revert(w.Input, w.before, api.Rejected, fmt.Sprintf("the API server refuses a step, so pod %s-%d starts again on its "+
-			"unchanged claims: %s. Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.before)))
+	if began, _ := w.rollbackBegan(w.Record, member); w.Record.IsRollback() && !began && w.Rejected != "" {
+		w.override = revert(w.Input, w.Before, api.Rejected, fmt.Sprintf("the API server refuses a step, so pod %s-%d starts again on its "+
+			"unchanged claims: %s. Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.Before)))
 		return
 	}
 	settled := true
 	staysOnOld := false
 	w.noteForeignPod(member)
 	for i := range member.Claims {
-		s := newSwap(w.Input, w.record, member, &member.Claims[i])
+		s := newSwap(w.Input, w.Record, member, &member.Claims[i])
 		step := s.next()
-		w.do(api.SwapRunning, step.actions...)
+		w.Do(api.SwapRunning, step.actions...)
 		if s.rollback && !s.rollbackPartial && deletesClaim(step.actions) {
 			w.trySuccessors(member)
 		}
 		switch {
 		case step.settledOn == nil && step.waiting != "":
 			settled = false
-			w.waitFor(true, "%s", step.waiting)
+			w.WaitFor(true, "%s", step.waiting)
 		case step.settledOn == nil:
 			settled = false
 		case step.settledOn == s.old && !s.move.InPlace:
@@ -45,21 +45,21 @@ func (w *work) handleSwapping(member *api.Member) {
 	}
 	switch {
 	case !settled && w.pastDeadline(member) && w.swapNeverBegan(member):
-		w.override = revert(w.Input, w.before, api.DeadlineExceeded,
+		w.override = revert(w.Input, w.Before, api.DeadlineExceeded,
 			fmt.Sprintf("the claims of pod %s-%d could not be swapped within %s, so the pod "+
 				"starts again on its unchanged claims and old volumes: %s. Fix the cause, "+
-				"then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, w.obstacle(), operation.HowToRetry(w.Namespace, w.before)))
+				"then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, w.obstacle(), operation.HowToRetry(w.Namespace, w.Before)))
 	case !settled && w.pastDeadline(member):
 		w.reportStuckMember(member)
 	case !settled:
 	case staysOnOld:
 		w.stopAgain(member)
 	case w.waitsForOthers(member):
-		if !w.WantsAny(w.record) { // no pod will need the volumes attached, and the pin would count for quotas
-			w.do(api.SwapRunning, endMovers(w.Input, w.record, member)...)
+		if !w.WantsAny(w.Record) { // no pod will need the volumes attached, and the pin would count for quotas
+			w.Do(api.SwapRunning, endMovers(w.Input, w.Record, member)...)
 		}
 		if !w.anotherWaitsToStop() {
-			w.waitFor(true, "pod %s-%d waits until every member has its new volumes", w.Name, member.Ordinal)
+			w.WaitFor(true, "pod %s-%d waits until every member has its new volumes", w.Name, member.Ordinal)
 		}
 	default:
 		w.releaseToStart(member)
@@ -73,13 +73,13 @@ func deletesClaim(actions []plan.Action) bool {
 // trySuccessors asks the API server whether it accepts all claims that must come back together, before the first claim of a rollback is
 // deleted. In a resize, the temporary claims have shown that. In a rollback there is no way back, because no pod starts on half of one.
 func (w *work) trySuccessors(member *api.Member) {
-	for i := range w.record.Members {
-		m := &w.record.Members[i]
-		if m.Ordinal != member.Ordinal && w.record.Strategy != api.StrategyWhole {
+	for i := range w.Record.Members {
+		m := &w.Record.Members[i]
+		if m.Ordinal != member.Ordinal && w.Record.Strategy != api.StrategyWhole {
 			continue
 		}
 		for j := range m.Claims {
-			s := newSwap(w.Input, w.record, m, &m.Claims[j])
+			s := newSwap(w.Input, w.Record, m, &m.Claims[j])
 			tried := func(a plan.Action) bool { return a.Verb == plan.VerbTry && a.Name == s.move.Claim }
 			if s.claim == nil || s.new == nil || s.claim.Spec.VolumeName != s.move.OldVolume || slices.ContainsFunc(w.dryRuns, tried) {
 				continue
@@ -95,15 +95,15 @@ func (w *work) trySuccessors(member *api.Member) {
 // noteForeignPod clears the proof of the member's stop if another pod uses one of its claims on its old volume, because the copies are then
 // stale. Such a pod may write to the old volume. It must be recorded now: the pod may be gone when restore looks again.
 func (w *work) noteForeignPod(member *api.Member) {
-	if !w.record.Copies() || w.heldPod(member) == nil {
+	if !w.Record.Copies() || w.heldPod(member) == nil {
 		return
 	}
 	for i := range member.Claims {
 		move := &member.Claims[i]
 		claim := w.Claim(move.Claim)
 		onOld := claim != nil && claim.Spec.VolumeName == move.OldVolume && w.Volume(move.OldVolume) != nil
-		if onOld && member.StoppedAt != nil && w.foreignPod(w.record, member.Pod, move) != nil {
-			member.StoppedAt, w.reason = nil, api.StartedByOthers
+		if onOld && member.StoppedAt != nil && w.foreignPod(w.Record, member.Pod, move) != nil {
+			member.StoppedAt, w.Reason = nil, api.StartedByOthers
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (w *work) noteForeignPod(member *api.Member) {
 // swapNeverBegan reports whether a lasting obstacle has kept every claim of the member from being deleted. Then the member need not stay
 // stopped. A short wait does not count: the functions may have been down while the deadline passed.
 func (w *work) swapNeverBegan(member *api.Member) bool {
-	return (w.Rejected != "" || w.waiting != "" && w.Waited >= lastWait) && !slices.ContainsFunc(member.Claims, w.leavesVolume)
+	return (w.Rejected != "" || w.Waiting() != "" && w.Waited >= lastWait) && !slices.ContainsFunc(member.Claims, w.leavesVolume)
 }
 
 // obstacle returns what keeps the claims from being swapped, or empty if that is unknown.
@@ -119,7 +119,7 @@ func (w *work) obstacle() string {
 	if w.Rejected != "" {
 		return "the API server refuses a step: " + w.Rejected
 	}
-	return w.waiting
+	return w.Waiting()
 }
 
 // reportStuckMember tells the user why a member stays held. One of its claims is between two volumes, and without that claim the pod
@@ -133,8 +133,8 @@ func (w *work) reportStuckMember(member *api.Member) {
 	message := fmt.Sprintf("pod %s-%d has been held since %s: %s. Fix the cause, then Drydock continues; do not release the pod by hand, "+
 		"because without its claims it would start on an empty volume", w.Name, member.Ordinal,
 		member.HeldAt.UTC().Format(time.RFC3339), w.obstacle())
-	if w.record.Message != message {
-		w.report(true, api.DeadlineExceeded, "%s", message)
+	if w.Record.Message != message {
+		w.Report(w.Set, true, api.DeadlineExceeded, "%s", message)
 	}
 }
 
@@ -148,14 +148,14 @@ func (w *work) stopAgain(member *api.Member) {
 		return
 	}
 	again := "It is stopped again later"
-	if w.record.Copies() {
+	if w.Record.Copies() {
 		again = "It is copied again and stopped later"
 	}
-	w.report(true, api.StartedByOthers, "pod %s-%d was started by another process, or another pod used its claims, before they were "+
+	w.Report(w.Set, true, api.StartedByOthers, "pod %s-%d was started by another process, or another pod used its claims, before they were "+
 		"swapped. %s; this was try %d of at most %d to stop it", w.Name, member.Ordinal, again, member.Stops, maxStops)
 	if pod := w.MemberPod(member.Ordinal); pod != nil && (statefulset.Held(pod) && pod.UID == member.Pod ||
-		resources.IsHeldLockOf(pod, w.record.Operation)) {
-		w.do(api.StartedByOthers, release(pod)...)
+		resources.IsHeldLockOf(pod, w.Record.Operation)) {
+		w.Do(api.StartedByOthers, release(pod)...)
 	}
 	for i := range member.Claims { // a claim that returned to its old volume is a new object with the same name
 		move := &member.Claims[i]
@@ -164,16 +164,16 @@ func (w *work) stopAgain(member *api.Member) {
 		}
 	}
 	w.copyAgain(member)
-	w.announce = events.MemberChanged
+	w.Announce = events.MemberChanged
 }
 
 // waitsForOthers reports whether another member must get its new volumes before any member may start.
 func (w *work) waitsForOthers(member *api.Member) bool {
-	return w.record.Strategy == api.StrategyWhole && slices.ContainsFunc(w.record.Members, func(m api.Member) bool {
+	return w.Record.Strategy == api.StrategyWhole && slices.ContainsFunc(w.Record.Members, func(m api.Member) bool {
 		switch m.Phase {
 		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
 			// another process started it: old data must not be served beside newer data
-			return w.record.IsRollback() && w.record.Phase == api.Moving
+			return w.Record.IsRollback() && w.Record.Phase == api.Moving
 		case api.MemberStopping, api.MemberFinalPass:
 			return true
 		case api.MemberSwapping:
@@ -186,7 +186,7 @@ func (w *work) waitsForOthers(member *api.Member) bool {
 // anotherWaitsToStop reports whether a rollback must stop a member again, while other members are held on volumes that they already have
 // back.
 func (w *work) anotherWaitsToStop() bool {
-	return w.record.IsRollback() && slices.ContainsFunc(w.record.Members, func(m api.Member) bool { return m.Phase == api.MemberWaiting })
+	return w.Record.IsRollback() && slices.ContainsFunc(w.Record.Members, func(m api.Member) bool { return m.Phase == api.MemberWaiting })
 }
 
 // claimsBound reports whether each of the member's claims is bound to its new volume and is not being deleted.
@@ -206,8 +206,8 @@ func (w *work) releaseToStart(member *api.Member) {
 	pod := w.heldPod(member)
 	member.ReleasedAt = operation.Moment(w.Now)
 	w.enterPhase(member, api.MemberStarting)
-	w.reason = api.ClaimsSwapped
+	w.Reason = api.ClaimsSwapped
 	if pod != nil {
-		w.do(api.ClaimsSwapped, release(pod)...)
+		w.Do(api.ClaimsSwapped, release(pod)...)
 	}
 }

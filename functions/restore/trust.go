@@ -8,9 +8,9 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/resize"
 	"drydock.dev/shared/statefulset"
 )
 
@@ -20,7 +20,7 @@ func journalConflict(in Input, record *api.Resize) string {
 	if in.Journal(record.Operation) == nil && !needsNoJournal(in, record) {
 		return fmt.Sprintf("ControllerRevision %s does not exist or belongs to another controller", api.JournalName(record.Operation))
 	}
-	return resize.JournalConflict(in.Observed, record)
+	return moving.JournalConflict(in.Observed, record)
 }
 
 // needsNoJournal reports whether the operation can continue without its journal, because it writes to no volume any more and creates no
@@ -30,13 +30,13 @@ func needsNoJournal(in Input, record *api.Resize) bool {
 	case api.Finishing:
 		return true
 	case api.Reverting:
-		return (allReleased(record) || nothingTouched(in, record)) && !needsOldTemplates(in, record)
+		return (nothingToRelease(record) || nothingTouched(in, record)) && !needsOldTemplates(in, record)
 	}
 	return len(record.Members) == 0 && record.HasIDOf(in.Set.UID)
 }
 
-// allReleased reports whether no member still has to be released.
-func allReleased(record *api.Resize) bool {
+// nothingToRelease reports whether no member still has to be released.
+func nothingToRelease(record *api.Resize) bool {
 	return !slices.ContainsFunc(record.Members, func(m api.Member) bool { return m.Phase != api.MemberMoved && m.Phase != api.MemberKept })
 }
 

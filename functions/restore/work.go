@@ -2,7 +2,6 @@ package restore
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"time"
 
@@ -10,55 +9,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/text"
 )
 
-// work collects the actions for all members from one observation of the cluster.
+// work collects the steps of all members.
 type work struct {
 	Input
-	before, record *api.Resize
-	dryRuns        []plan.Action // dry runs, before the record is stored
-	actions        []plan.Action // after the record was stored
-	eventActions   []plan.Action
-	announce       string
-	waiting        string
-	soon           bool
-	stuckReported  bool          // the record says why a member stays held
-	podsToAsk      []*corev1.Pod // their answers to the member check are missing
-	override       plan.Plan     // replaces the collected plan, for example to replace the set
-	reason         api.Reason
+	moving.Work
+	dryRuns       []plan.Action
+	stuckReported bool          // the record says why a member stays held
+	podsToAsk     []*corev1.Pod // their answers to the member check are missing
+	override      plan.Plan     // replaces the collected plan, for example to replace the set
 }
 
 // idle reports whether no member has anything to do or to wait for.
-func (w *work) idle() bool {
-	return len(w.actions) == 0 && w.waiting == "" && w.announce == "" && w.override.Kind == ""
-}
-
-// do adds actions and sets the plan's reason.
-func (w *work) do(reason api.Reason, actions ...plan.Action) {
-	w.reason, w.actions = reason, append(w.actions, actions...)
-}
-
-// waitFor records why a member waits. Set soon if a controller of Kubernetes ends the wait within moments.
-func (w *work) waitFor(soon bool, format string, args ...any) {
-	w.waiting, w.soon = fmt.Sprintf(format, args...), w.soon || soon
-}
-
-// report stores the reason and the message in the record and makes an Event of them. The Event of each stop needs its own words, because
-// an Event that repeats an earlier one is not made.
-func (w *work) report(warning bool, reason api.Reason, format string, args ...any) {
-	w.record.Reason, w.record.Message = reason, fmt.Sprintf(format, args...)
-	w.eventActions = append(w.eventActions, operation.NoteOf(w.Set, w.record, warning))
-}
-
-// addEvent makes an Event on the set.
-func (w *work) addEvent(warning bool, reason api.Reason, format string, args ...any) {
-	w.eventActions = append(w.eventActions, plan.Event(w.Set.Namespace, w.Set.Name, plan.Note{Warning: warning, Reason: reason,
-		Message: fmt.Sprintf(format, args...), UID: w.Set.UID, Operation: w.record.Operation}))
-}
+func (w *work) idle() bool { return w.Idle() && w.override.Kind == "" }
 
 // rank orders the actions of a plan. Locks come first: if the API server rejects one, no pod was stopped for it. A rollback creates claims
 // last: the quota then no longer counts the claims that they replace.
@@ -66,33 +35,22 @@ func (w *work) rank(a plan.Action) int {
 	switch {
 	case a.Verb == plan.VerbCreate && a.Resource == plan.Pods:
 		return 0
-	case a.Verb == plan.VerbCreate && a.Resource == plan.Claims && w.record.IsRollback():
+	case a.Verb == plan.VerbCreate && a.Resource == plan.Claims && w.Record.IsRollback():
 		return 2
 	}
 	return 1
 }
 
-// plan returns one plan for all members. It stores the record first, so that every action is recorded before it is done.
+// plan returns one plan for all members.
 func (w *work) plan() plan.Plan {
 	if w.override.Kind != "" {
 		return w.override
 	}
-	if w.before.Phase == api.Moving && w.idle() && allMoved(w.record) {
-		return enterFinishing(w.Input, w.record)
+	if w.Before.Phase == api.Moving && w.idle() && allMoved(w.Record) {
+		return enterFinishing(w.Input, w.Record)
 	}
-	store := operation.Store(w.Set, w.record)
-	slices.SortStableFunc(w.actions, func(a, b plan.Action) int { return cmp.Compare(w.rank(a), w.rank(b)) })
-	actions := slices.Concat(w.dryRuns, store.Actions(), w.actions, w.eventActions)
-	if len(actions) > 0 {
-		p := plan.Do(w.reason, actions...)
-		if w.announce != "" {
-			p = p.Then(w.announce, w.record.Operation)
-		}
-		return p
-	}
-	p := plan.Wait(api.SwapRunning, "%s", w.waiting)
-	p.Soon = w.soon
-	return p
+	slices.SortStableFunc(w.Actions(), func(a, b plan.Action) int { return cmp.Compare(w.rank(a), w.rank(b)) })
+	return w.Plan(w.Set, api.SwapRunning, w.dryRuns...)
 }
 
 // enterPhase moves a member to the phase and sets the phase's deadline.
@@ -103,19 +61,19 @@ func (w *work) enterPhase(member *api.Member, phase api.MemberPhase) {
 // phaseDeadline returns when the phase of a member is given up, or nil.
 func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.Time {
 	var after time.Duration
-	limit, _ := api.MaxStop(w.Set, w.record.Strategy)
+	limit, _ := api.MaxStop(w.Set, w.Record.Strategy)
 	limit = min(limit, 10*365*24*time.Hour) // a sum with a longer one could overflow
 	switch phase {
 	case api.MemberStopping:
 		after = w.Settings.QuiesceTimeout + time.Duration(1+w.stopsToAwait(member))*statefulset.GracePeriod(w.Set)
-		if w.record.Strategy == api.StrategyRolling { // the others wait for this stop
+		if w.Record.Strategy == api.StrategyRolling { // the others wait for this stop
 			after = limit + statefulset.GracePeriod(w.Set)
 		}
 	case api.MemberFinalPass:
 		// No member is down beside an unwanted one of a rolling resize. Members of a set at zero may wait for the movers of others.
-		alone := w.record.Strategy == api.StrategyRolling && member.Locked && !w.Wants(member.Ordinal)
-		if after = 2 * limit; limit == 0 || alone || !w.WantsAny(w.record) {
-			return w.record.Deadline
+		alone := w.Record.Strategy == api.StrategyRolling && member.Locked && !w.Wants(member.Ordinal)
+		if after = 2 * limit; limit == 0 || alone || !w.WantsAny(w.Record) {
+			return w.Record.Deadline
 		}
 	case api.MemberSwapping, api.MemberGrowing:
 		after = w.Settings.SwapTimeout
@@ -134,8 +92,8 @@ func (w *work) phaseDeadline(member *api.Member, phase api.MemberPhase) *metav1.
 // member waits until all have stopped.
 func (w *work) stopsToAwait(member *api.Member) int {
 	count := 0
-	for _, m := range w.record.Members {
-		before := m.Ordinal > member.Ordinal || w.record.IsRollback() && m.Ordinal < member.Ordinal
+	for _, m := range w.Record.Members {
+		before := m.Ordinal > member.Ordinal || w.Record.IsRollback() && m.Ordinal < member.Ordinal
 		if statefulset.Ordered(w.Set) && before && m.Phase != api.MemberMoved {
 			count++
 		}
@@ -146,7 +104,7 @@ func (w *work) stopsToAwait(member *api.Member) int {
 // membersStartingBefore returns how many other members start one after the other before this one does.
 func (w *work) membersStartingBefore(member *api.Member) int {
 	count := 0
-	for _, m := range w.record.Members {
+	for _, m := range w.Record.Members {
 		if statefulset.Ordered(w.Set) && m.Ordinal < member.Ordinal && (m.Phase == api.MemberSwapping || m.Phase == api.MemberStarting) {
 			count++
 		}
@@ -208,9 +166,7 @@ func movedMessage(record *api.Resize) string {
 
 // revert gives the operation up. Held pods are released, and each member stays on its present volumes.
 func revert(in Input, record *api.Resize, why api.Reason, message string) plan.Plan {
-	next := operation.Revert(record, in.Now, in.Settings.SwapTimeout, why, message)
-	actions := append(withdrawOrder(in, record), operation.Store(in.Set, next).Actions()...)
-	return plan.Do(why, append(actions, operation.NoteOf(in.Set, next, true))...)
+	return moving.Revert(in.Input, record, why, message, withdrawOrder(in, record)...)
 }
 
 // enterFinishing begins the removal of the operation's objects.

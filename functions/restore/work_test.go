@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/test/kit/build"
 )
 
@@ -31,7 +32,7 @@ func TestLongDurationsDoNotOverflow(t *testing.T) {
 				s.Annotations[api.MaxStopAnnotation] = c.maxStop
 			}
 		}))
-		w := &work{Input: situation(set), before: record, record: record}
+		w := &work{Input: situation(set), Work: moving.Work{Before: record, Record: record}}
 		if deadline := w.phaseDeadline(&record.Members[0], c.phase); deadline != nil && deadline.Time.Before(build.Now.Add(time.Second)) {
 			t.Errorf("%s: phase %s begins at %s, and its deadline is %s", name, c.phase, build.Now, deadline)
 		}

@@ -49,6 +49,23 @@ type Link struct {
 	Claims map[string]types.UID `json:"claims,omitempty"`
 }
 
+// Link returns the link of an object with this role in the operation.
+func (h *Header) Link(role Role, namespace string) Link {
+	return Link{Operation: h.Operation, Role: role, Namespace: namespace, Set: h.Set}
+}
+
+// OfClaim returns the link for an object of the claim.
+func (l Link) OfClaim(claim string) Link {
+	l.Claim = claim
+	return l
+}
+
+// OfMember returns the link for an object of the member.
+func (l Link) OfMember(ordinal int) Link {
+	l.Member = &ordinal
+	return l
+}
+
 // Encode returns the link as JSON.
 func (l Link) Encode() string { return mustJSON(l) }
 

@@ -65,7 +65,7 @@ func checkAnnotationSizes(in Input, w *Changes) []Problem {
 		if claim == nil || volume == nil {
 			continue
 		}
-		link := api.Link{Operation: record.Operation, Role: api.RoleNewClaim, Namespace: in.Set.Namespace, Set: record.Set, Claim: move.Claim}
+		link := record.Link(api.RoleNewClaim, in.Set.Namespace).OfClaim(move.Claim)
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(claim)
 		if err != nil {
 			continue // unreachable: a claim has JSON

@@ -132,16 +132,6 @@ func checkGrowth(w *Changes) []Problem {
 	return found
 }
 
-// ShouldYield reports whether another member goes before this one in a rolling resize. That happens if a waiting member has become the
-// primary since it was chosen, and other members are still pending.
-func ShouldYield(o *world.Observed, record *api.Resize, member *api.Member) bool {
-	if record.Strategy != api.StrategyRolling || !statefulset.IsPrimary(o.Set, o.MemberPod(member.Ordinal)) {
-		return false
-	}
-	next := NextMember(o, record)
-	return next != nil && !statefulset.IsPrimary(o.Set, o.MemberPod(next.Ordinal))
-}
-
 // NextMember returns the member that a rolling resize moves next, or nil. Members without a pod come first, then unready members, then the
 // highest ordinal, and the primary last.
 func NextMember(o *world.Observed, record *api.Resize) *api.Member {

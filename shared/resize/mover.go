@@ -30,12 +30,11 @@ func MoverOf(o *world.Observed, record *api.Resize, member *api.Member, settings
 	if err != nil {
 		return resources.Mover{}, err
 	}
-	ordinal := member.Ordinal
 	m := resources.Mover{Set: o.Set, Attempt: max(member.Attempt, 1), Pod: member.Pod, Node: member.Node, Root: root,
 		Admitted: record.Admitted,
-		Link: api.Link{Operation: record.Operation, Role: api.RoleMover, Namespace: o.Set.Namespace, Set: record.Set, Member: &ordinal,
-			Claims: map[string]types.UID{}},
-		Options: settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
+		Link:     record.Link(api.RoleMover, o.Set.Namespace).OfMember(member.Ordinal),
+		Options:  settings.Options, Settings: settings.Settings, Bandwidth: bandwidth(o)}
+	m.Link.Claims = map[string]types.UID{}
 	m.WritableSources = member.WritableSources
 	m.Reach = reachOfOtherVolumes(o, member)
 	m.MaxStop, _ = api.MaxStop(o.Set, record.Strategy)
@@ -115,12 +114,6 @@ func WaitsForStop(pod *corev1.Pod) bool {
 		slices.ContainsFunc(pod.Status.InitContainerStatuses, func(c corev1.ContainerStatus) bool {
 			return c.Name == moverreport.FinalContainer && c.State.Running != nil
 		})
-}
-
-// LacksFirstPass reports whether a member that waits to be stopped has no mover, although a mover could copy beside its pod. The member had
-// no pod when it was handed to restore. In contrast, a member whose mover found no room has the node of its pod in the record.
-func LacksFirstPass(o *world.Observed, member *api.Member) bool {
-	return member.Pod == "" && member.Node == "" && o.MemberPod(member.Ordinal) != nil && NoFirstPass(o, member) == ""
 }
 
 // NoFirstPass returns why no mover can copy while the member's pod runs. It is empty if one can. Such a member is copied after it has

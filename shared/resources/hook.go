@@ -202,7 +202,7 @@ func CallTemplate(settings api.Settings, where string, hook v1alpha1.HookHTTP) (
 // timeout. Each container gets the facts of the scaling as variables and as a file.
 func MakeScaleHook(set *appsv1.StatefulSet, record *api.Scale, hook string, template *corev1.PodTemplateSpec,
 	timeout time.Duration) *batchv1.Job {
-	link := api.Link{Operation: record.Operation, Role: api.RoleScaleHook, Namespace: set.Namespace, Set: record.Set}
+	link := record.Link(api.RoleScaleHook, set.Namespace)
 	facts := HookFacts(set, record, hook)
 	return hookJob(set, api.ScaleHookName(record.Operation, hook), withFacts(template, facts), link, scaleEnv(facts), timeout)
 }

@@ -94,7 +94,7 @@ func MakeOwnerRecord(set *appsv1.StatefulSet, of interface{ Head() *api.Header }
 
 // makeRevision returns a ControllerRevision that is linked to the operation.
 func makeRevision(set *appsv1.StatefulSet, header *api.Header, role api.Role, name string, data []byte) *appsv1.ControllerRevision {
-	link := api.Link{Operation: header.Operation, Role: role, Namespace: set.Namespace, Set: header.Set}
+	link := header.Link(role, set.Namespace)
 	return &appsv1.ControllerRevision{
 		TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},
 		ObjectMeta: metav1.ObjectMeta{

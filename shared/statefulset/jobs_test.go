@@ -49,9 +49,10 @@ func TestFailedContainer(t *testing.T) {
 		sidecars   []corev1.Container
 		want       string
 	}{
-		"no container has failed":                                  {main: []corev1.ContainerStatus{ended("main", 0)}},
-		"an init container has failed":                             {init: []corev1.ContainerStatus{ended("setup", 1)}, want: "setup"},
-		"a container has failed":                                   {init: []corev1.ContainerStatus{ended("setup", 0)}, main: []corev1.ContainerStatus{ended("main", 2)}, want: "main"},
+		"no container has failed":      {main: []corev1.ContainerStatus{ended("main", 0)}},
+		"an init container has failed": {init: []corev1.ContainerStatus{ended("setup", 1)}, want: "setup"},
+		"a container has failed": {init: []corev1.ContainerStatus{ended("setup", 0)},
+			main: []corev1.ContainerStatus{ended("main", 2)}, want: "main"},
 		"a container that waits for its restart has failed before": {main: []corev1.ContainerStatus{restarted}, want: "main"},
 		"a sidecar that ended with an error is not the cause": {init: []corev1.ContainerStatus{ended("proxy", 143)},
 			main: []corev1.ContainerStatus{ended("main", 2)}, sidecars: []corev1.Container{proxy}, want: "main"},

@@ -9,9 +9,9 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/component-helpers/resource"
 
 	"drydock.dev/shared/api"
 )
@@ -204,51 +204,30 @@ func Unmounted(pod *corev1.Pod) bool {
 	return pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
 }
 
-// PodRequest returns how much of the resource a pod with the spec requests from its node, as the scheduler counts it
-// (kubernetes component-helpers resource.PodRequests). A request that a LimitRange adds is missing.
-func PodRequest(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
-	total, ofPod := resource.Quantity{}, false
-	if spec.Resources != nil {
-		total, ofPod = requestIn(*spec.Resources, name)
+// PodRequests returns what a pod with the spec requests from its node, as the scheduler counts it. A request that a LimitRange adds is
+// missing.
+func PodRequests(spec *corev1.PodSpec) corev1.ResourceList {
+	pod := &corev1.Pod{Spec: *spec.DeepCopy()}
+	if pod.Spec.Resources != nil {
+		requestLimits(pod.Spec.Resources)
 	}
-	if !ofPod {
-		total = requestOfContainers(spec, name)
-	}
-	total.Add(spec.Overhead[name])
-	return total
-}
-
-// requestOfContainers returns the larger of two sums: the containers with all sidecars, or an init container with the sidecars that were
-// started before it.
-func requestOfContainers(spec *corev1.PodSpec, name corev1.ResourceName) resource.Quantity {
-	running, sidecars, starting := resource.Quantity{}, resource.Quantity{}, resource.Quantity{}
-	for i := range spec.InitContainers {
-		container := &spec.InitContainers[i]
-		request, _ := requestIn(container.Resources, name)
-		request.Add(sidecars)
-		if container.RestartPolicy != nil && *container.RestartPolicy == corev1.ContainerRestartPolicyAlways {
-			sidecars = request.DeepCopy()
-		}
-		if request.Cmp(starting) > 0 {
-			starting = request
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			requestLimits(&containers[i].Resources)
 		}
 	}
-	for i := range spec.Containers {
-		request, _ := requestIn(spec.Containers[i].Resources, name)
-		running.Add(request)
-	}
-	running.Add(sidecars)
-	if starting.Cmp(running) > 0 {
-		return starting
-	}
-	return running
+	return resource.PodRequests(pod, resource.PodResourcesOptions{})
 }
 
-// requestIn returns the request. Without one, the limit is the request, as in a pod (kubernetes pkg/apis/core/v1 SetDefaults_Pod).
-func requestIn(resources corev1.ResourceRequirements, name corev1.ResourceName) (resource.Quantity, bool) {
-	if request, found := resources.Requests[name]; found {
-		return request.DeepCopy(), true
+// requestLimits makes each limit without a request the request, as the API server does in pods (kubernetes pkg/apis/core/v1
+// SetDefaults_Pod). It does not do so in templates of pods.
+func requestLimits(of *corev1.ResourceRequirements) {
+	for name, limit := range of.Limits {
+		if _, found := of.Requests[name]; !found {
+			if of.Requests == nil {
+				of.Requests = corev1.ResourceList{}
+			}
+			of.Requests[name] = limit
+		}
 	}
-	limit, found := resources.Limits[name]
-	return limit.DeepCopy(), found
 }

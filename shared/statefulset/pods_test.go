@@ -28,7 +28,7 @@ func sidecar(cpu string) corev1.Container {
 	return corev1.Container{Resources: requests(cpu), RestartPolicy: ptr.To(corev1.ContainerRestartPolicyAlways)}
 }
 
-func TestPodRequestCountsAsTheScheduler(t *testing.T) {
+func TestPodRequestsCountAsTheScheduler(t *testing.T) {
 	one := containers(requests("1"))
 	for situation, row := range map[string]struct {
 		spec corev1.PodSpec
@@ -48,7 +48,7 @@ func TestPodRequestCountsAsTheScheduler(t *testing.T) {
 		"overhead": {corev1.PodSpec{Containers: one,
 			Overhead: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("250m")}}, "1250m"},
 	} {
-		got := PodRequest(&row.spec, corev1.ResourceCPU)
+		got := PodRequests(&row.spec)[corev1.ResourceCPU]
 		if want := resource.MustParse(row.want); got.Cmp(want) != 0 {
 			t.Errorf("%s: %s, want %s", situation, got.String(), row.want)
 		}

@@ -38,7 +38,7 @@ var (
 	// data are the packages without effects. A function's decision may import them.
 	data = []string{"shared/text", "shared/api", "shared/bounded", "shared/events", "shared/plan", "shared/statefulset", "shared/world",
 		"shared/operation", "shared/resources", "shared/owners", "shared/window", "shared/probe", "shared/idle", "shared/cleanup",
-		"shared/members", "shared/resize", "shared/scaling", "shared/grow", "shared/turns", "shared/podend",
+		"shared/members", "shared/resize", "shared/moving", "shared/scaling", "shared/grow", "shared/turns", "shared/podend",
 		"shared/moverreport"}
 )
 
@@ -123,7 +123,7 @@ var laws = []law{
 		of:      "shared/statefulset",
 		why:     "facts about StatefulSets are computed from objects only",
 		own:     []string{"shared/api"},
-		others:  []string{kubeAPI, machinery},
+		others:  []string{kubeAPI, machinery, "k8s.io/component-helpers/resource"},
 		never:   effects,
 		nowhere: []string{clientGo},
 	},
@@ -210,7 +210,7 @@ var laws = []law{
 	{
 		of:      "shared/scaling",
 		why:     "the Scaler of a set is computed from objects only",
-		own:     []string{"shared/api", "shared/members", "shared/operation"},
+		own:     []string{"shared/statefulset", "shared/api", "shared/members", "shared/operation"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},
@@ -258,6 +258,14 @@ var laws = []law{
 		why: "detect-resize and kubectl drydock must judge a resize alike",
 		own: []string{"shared/window", "shared/probe", "shared/api", "shared/bounded", "shared/moverreport", "shared/operation",
 			"shared/statefulset", "shared/world", "shared/resources", "shared/owners", "shared/idle", "shared/text"},
+		others:  []string{kubeAPI, machinery, "k8s.io/utils/ptr"},
+		never:   effects,
+		nowhere: []string{clientGo},
+	},
+	{
+		of:      "shared/moving",
+		why:     "backup and restore must trust the same records and write them in the same way",
+		own:     []string{"shared/api", "shared/operation", "shared/plan", "shared/statefulset", "shared/world", "shared/resize"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

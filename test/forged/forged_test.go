@@ -18,6 +18,7 @@ import (
 	"drydock.dev/functions/restore"
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/statefulset"
 	"drydock.dev/test/kit/build"
@@ -55,9 +56,10 @@ func attack(t *testing.T, seed uint64) int {
 		for range 12 {
 			functions := []api.Function{api.Backup, api.Restore}
 			plans := []plan.Plan{
-				backup.Decide(backup.Input{Observed: w.observed, Settings: build.Settings(),
+				backup.Decide(backup.Input{Input: moving.Input{Observed: w.observed, Settings: build.Settings()},
 					Progress: map[int]moverreport.Progress{}}),
-				restore.Decide(restore.Input{Observed: w.observed, Namespace: build.Namespace, Settings: build.Settings(), Waited: time.Minute}),
+				restore.Decide(restore.Input{Input: moving.Input{Observed: w.observed, Settings: build.Settings()}, Namespace: build.Namespace,
+					Waited: time.Minute}),
 			}
 			for i, p := range plans {
 				for _, problem := range w.judge(functions[i], p) {

@@ -16,6 +16,7 @@ import (
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/restore"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
 	"drydock.dev/shared/resources"
@@ -128,7 +129,7 @@ func (w *World) hasWork(f api.Function) bool {
 func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan {
 	refused := w.functions[i].refused
 	if functionNames[i] == api.Restore {
-		in := restore.Input{Observed: o, Namespace: namespace, Settings: settings, Waited: waited}
+		in := restore.Input{Input: moving.Input{Observed: o, Settings: settings}, Namespace: namespace, Waited: waited}
 		switch {
 		case errors.Is(refused, errBudget):
 			in.BudgetRefusal = refused.Error()
@@ -137,7 +138,7 @@ func (w *World) decide(o *world.Observed, i int, waited time.Duration) plan.Plan
 		}
 		return restore.Decide(in)
 	}
-	in := backup.Input{Observed: o, Settings: settings}
+	in := backup.Input{Input: moving.Input{Observed: o, Settings: settings}}
 	if refused != nil {
 		in.Rejected = refused.Error()
 	}

@@ -134,13 +134,13 @@ require (
 )
 
 replace (
-	k8s.io/api => k8s.io/api v0.35.4
-	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.35.4
-	k8s.io/apimachinery => k8s.io/apimachinery v0.35.4
-	k8s.io/apiserver => k8s.io/apiserver v0.35.4
-	k8s.io/client-go => k8s.io/client-go v0.35.4
-	k8s.io/component-base => k8s.io/component-base v0.35.4
-	k8s.io/component-helpers => k8s.io/component-helpers v0.35.4
-	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.35.4
-	k8s.io/kubelet => k8s.io/kubelet v0.35.4
+	k8s.io/api => k8s.io/api v0.35.7
+	k8s.io/apiextensions-apiserver => k8s.io/apiextensions-apiserver v0.35.7
+	k8s.io/apimachinery => k8s.io/apimachinery v0.35.7
+	k8s.io/apiserver => k8s.io/apiserver v0.35.7
+	k8s.io/client-go => k8s.io/client-go v0.35.7
+	k8s.io/component-base => k8s.io/component-base v0.35.7
+	k8s.io/component-helpers => k8s.io/component-helpers v0.35.7
+	k8s.io/csi-translation-lib => k8s.io/csi-translation-lib v0.35.7
+	k8s.io/kubelet => k8s.io/kubelet v0.35.7
 )
