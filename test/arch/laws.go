@@ -397,7 +397,7 @@ var laws = []law{
 	{
 		of:      "cmd/kubectl-drydock/doctor",
 		why:     "a diagnosis is computed from facts only",
-		own:     []string{"shared/api", "shared/events", "shared/owners", "shared/text"},
+		own:     []string{"shared/api", "shared/events", "shared/owners", "shared/text", "cmd/kubectl-drydock/install"},
 		others:  []string{kubeAPI, machinery},
 		never:   effects,
 		nowhere: []string{clientGo},

@@ -131,6 +131,7 @@ func common(t *testing.T) tree {
 			bindings = append(bindings, manifest.DeepCopy().Object)
 		}
 	}
+	expected := expectedParts(t)
 	return tree{
 		"/version":                   tree{"gitVersion": "v1.36.0"},
 		admitting:                    versionWith("mutatingadmissionpolicies"),
@@ -141,14 +142,23 @@ func common(t *testing.T) tree {
 		admitting + "/mutatingadmissionpolicies/drydock-templates": objectOf(tree{"metadata": tree{"name": "drydock-templates"}}),
 		admitting + "/validatingadmissionpolicies":                 listOf(policies...),
 		admitting + "/validatingadmissionpolicybindings":           listOf(bindings...),
-		home + "/serviceaccounts":                                  named(nil, doctor.ServiceAccounts...),
-		rbacPath + "/clusterroles":                                 named(nil, doctor.ClusterRoles...),
-		rbacPath + "/clusterrolebindings":                          named(nil, slices.Concat(doctor.ClusterBindings, doctor.FunctionBindings)...),
+		home + "/serviceaccounts":                                  named(nil, expected.Accounts...),
+		rbacPath + "/clusterroles":                                 named(nil, expected.ClusterRoles...),
+		rbacPath + "/clusterrolebindings":                          named(nil, slices.Concat(expected.Bindings, expected.FunctionBindings)...),
 		"/apis/storage.k8s.io/v1/storageclasses": listOf(tree{"allowVolumeExpansion": true, "metadata": tree{"name": "standard",
 			"annotations": tree{"storageclass.kubernetes.io/is-default-class": "true"}}}),
 		rbacPath + "/namespaces/drydock/roles/drydock-mover-image": objectOf(tree{"rules": []any{tree{
 			"resources": []any{"images"}, "resourceNames": []any{"example.com/drydock@sha256:1"}}}}),
 	}
+}
+
+func expectedParts(t *testing.T) install.Parts {
+	t.Helper()
+	parts, err := install.Expected()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
 }
 
 // standalonePatient is a cluster with deploy/standalone.
@@ -167,11 +177,12 @@ func standalonePatient(t *testing.T) *patient {
 // knativePatient is a cluster with Drydock on Knative.
 func knativePatient(t *testing.T) *patient {
 	p := &patient{objects: common(t)}
+	expected := expectedParts(t)
 	ready := tree{"status": tree{"conditions": []any{tree{"type": "Ready", "status": "True"}}}}
 	serving, eventing := "/apis/serving.knative.dev/v1/namespaces/drydock", "/apis/eventing.knative.dev/v1/namespaces/drydock"
 	sources := "/apis/sources.knative.dev/v1/namespaces/drydock"
-	p.objects[serving+"/services"] = named(ready, doctor.Functions...)
-	p.objects[eventing+"/triggers"] = named(ready, doctor.Triggers...)
+	p.objects[serving+"/services"] = named(ready, expected.Functions...)
+	p.objects[eventing+"/triggers"] = named(ready, expected.Triggers...)
 	p.objects[eventing+"/brokers"] = named(ready, "default")
 	p.objects[sources+"/apiserversources"] = named(ready, "drydock")
 	p.objects[sources+"/pingsources"] = named(ready, "tick")

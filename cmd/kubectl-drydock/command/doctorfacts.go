@@ -39,7 +39,11 @@ func (s *session) facts(ctx context.Context, now time.Time) (doctor.Facts, error
 	if err != nil {
 		return doctor.Facts{}, fmt.Errorf("asking the API server for its version: %w", err)
 	}
-	f := doctor.Facts{Now: now, Namespace: s.namespace, Server: doctor.Server{
+	expected, err := install.Expected()
+	if err != nil {
+		return doctor.Facts{}, err
+	}
+	f := doctor.Facts{Now: now, Namespace: s.namespace, Expected: expected, Server: doctor.Server{
 		Version:           server.GitVersion,
 		Mutating:          s.mutatingVersion(ctx),
 		AttributesClasses: s.offers(ctx, "storage.k8s.io/v1", "volumeattributesclasses"),

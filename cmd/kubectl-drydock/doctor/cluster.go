@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	"k8s.io/apimachinery/pkg/util/version"
+
+	"drydock.dev/cmd/kubectl-drydock/install"
 )
 
 // oldest is the oldest version of Kubernetes with all API versions that Drydock needs.
@@ -49,26 +51,28 @@ func attributes(offered Answer[bool]) Finding {
 }
 
 func policies(f Facts) []Finding {
-	return []Finding{fences(f.Policies), edited(f)}
+	return []Finding{fences(f.Expected, f.Policies), edited(f)}
 }
 
 // fences checks that the ValidatingAdmissionPolicies are installed and have a binding that denies. Without one, a policy rejects nothing.
-func fences(p Policies) Finding {
+func fences(expected install.Parts, p Policies) Finding {
 	const subject = "policies"
+	optional := func(name string) bool { return slices.Contains(OptionalPolicies, name) }
+	essential := slices.DeleteFunc(slices.Clone(expected.Policies), optional)
 	switch {
 	case !p.Validating.Known():
 		return p.Validating.unknown(subject)
 	case !p.Bindings.Known():
 		return p.Bindings.unknown(subject)
 	}
-	if absent := missing(ValidatingPolicies, p.Validating.Value); len(absent) > 0 {
+	if absent := missing(essential, p.Validating.Value); len(absent) > 0 {
 		return Finding{subject, Problem, "not installed: " + list(absent) + ". Users can forge Drydock's records, or a stolen token can do more",
 			reinstall}
 	}
-	if unbound := missing(ValidatingPolicies, p.enforced()); len(unbound) > 0 {
+	if unbound := missing(essential, p.enforced()); len(unbound) > 0 {
 		return Finding{subject, Problem, "no binding that denies, so they reject nothing: " + list(unbound), reinstall}
 	}
-	absent := append(missing(OptionalPolicies, both(p.Validating.Value, p.enforced())), missing(WarningPolicies, p.Validating.Value)...)
+	absent := append(missing(OptionalPolicies, both(p.Validating.Value, p.enforced())), missing(expected.Warnings, p.Validating.Value)...)
 	if len(absent) > 0 {
 		return Finding{subject, Note, "those that protect data are in force. Not in force: " + list(absent), reinstall}
 	}
@@ -78,8 +82,7 @@ func fences(p Policies) Finding {
 	if different := p.Different.Value; len(different) > 0 {
 		return Finding{subject, Note, "of another version than this command, or changed by a user: " + list(different), reinstall}
 	}
-	all := len(ValidatingPolicies) + len(OptionalPolicies) + len(WarningPolicies)
-	return Finding{subject, OK, fmt.Sprintf("all %d are in force", all), ""}
+	return Finding{subject, OK, fmt.Sprintf("all %d are in force", len(expected.Policies)+len(expected.Warnings)), ""}
 }
 
 // enforced returns the names of the policies with a binding that denies.
@@ -198,8 +201,8 @@ func pulls(found Answer[[]Waiting]) Finding {
 func accounts(f Facts) []Finding {
 	a := f.Accounts
 	return []Finding{
-		present("accounts", a.Accounts, ServiceAccounts, reinstall),
-		present("roles", a.ClusterRoles, ClusterRoles, reinstall),
+		present("accounts", a.Accounts, f.Expected.Accounts, reinstall),
+		present("roles", a.ClusterRoles, f.Expected.ClusterRoles, reinstall),
 		bindings(f),
 	}
 }
@@ -222,10 +225,10 @@ func bindings(f Facts) Finding {
 	if !a.Bindings.Known() {
 		return a.Bindings.unknown(subject)
 	}
-	if absent := missing(ClusterBindings, a.Bindings.Value); len(absent) > 0 {
+	if absent := missing(f.Expected.Bindings, a.Bindings.Value); len(absent) > 0 {
 		return Finding{subject, Problem, "not installed: " + list(absent), reinstall}
 	}
-	absent := missing(FunctionBindings, a.Bindings.Value)
+	absent := missing(f.Expected.FunctionBindings, a.Bindings.Value)
 	switch {
 	case len(absent) == 0:
 		return Finding{subject, OK, "the functions have their rights in every namespace", ""}

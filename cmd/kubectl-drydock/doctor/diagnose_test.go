@@ -10,6 +10,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"drydock.dev/cmd/kubectl-drydock/install"
 	"drydock.dev/shared/owners"
 	"drydock.dev/test/golden"
 )
@@ -31,6 +32,26 @@ func ready(names ...string) Answer[[]Part] {
 	return known(parts)
 }
 
+// expected are the parts of an installation.
+var expected = func() install.Parts {
+	parts, err := install.Expected()
+	if err != nil {
+		panic(err) // the test of install shows it
+	}
+	return parts
+}()
+
+func essentialPolicies() []string {
+	return slices.DeleteFunc(slices.Clone(expected.Policies), func(name string) bool { return slices.Contains(OptionalPolicies, name) })
+}
+
+// TestOptionalPoliciesExist: the list names no policy that was renamed.
+func TestOptionalPoliciesExist(t *testing.T) {
+	if len(essentialPolicies())+len(OptionalPolicies) != len(expected.Policies) {
+		t.Errorf("the manifests have %v, and not each of %v", expected.Policies, OptionalPolicies)
+	}
+}
+
 // inForce returns a binding that denies for each policy.
 func inForce(policies []string) Answer[[]Binding] {
 	var bindings []Binding
@@ -42,16 +63,16 @@ func inForce(policies []string) Answer[[]Binding] {
 
 // healthy returns the facts of a standalone installation without problems.
 func healthy() Facts {
-	policies := allPolicies
-	return Facts{Now: now, Namespace: "shop",
+	policies := slices.Concat(expected.Policies, expected.Warnings)
+	return Facts{Now: now, Namespace: "shop", Expected: expected,
 		Server: Server{Version: "v1.36.0", Mutating: known("v1"), AttributesClasses: known(true), Scalers: known(true)},
 		Installed: Installed{Deployment: known(&Deployment{Replicas: 2, Ready: 2}), Leases: known([]Lease{{Namespace: "drydock",
 			Holder: "drydock-standalone-1_uid", Acquired: now.Add(-time.Hour), Renewed: now.Add(-2 * time.Second)}})},
 		Tick: Tick{Logs: known([]Log{{Pod: "drydock-standalone-1", Since: now.Add(-time.Hour), Heard: true}})},
 		Policies: Policies{Apply: known(true), Validating: known(policies),
 			Bindings: inForce(policies)},
-		Accounts: Accounts{Accounts: known(ServiceAccounts), ClusterRoles: known(ClusterRoles),
-			Bindings: known(slices.Concat(ClusterBindings, FunctionBindings))},
+		Accounts: Accounts{Accounts: known(expected.Accounts), ClusterRoles: known(expected.ClusterRoles),
+			Bindings: known(slices.Concat(expected.Bindings, expected.FunctionBindings))},
 		Settings: known(map[string]string{"DRYDOCK_IMAGE": "example.com/drydock@sha256:1"}),
 		Classes:  known([]Class{{Name: "fast", Expandable: true}, {Name: "standard", Default: true, Expandable: true}}),
 		Images:   Images{Allowed: known([]string{"example.com/drydock@sha256:1"})},
@@ -61,7 +82,7 @@ func healthy() Facts {
 // knativeFacts returns the facts of an installation on Knative without problems.
 func knativeFacts() Facts {
 	f := healthy()
-	f.Installed = Installed{Services: ready(Functions...), Triggers: ready(Triggers...), Brokers: ready("default"),
+	f.Installed = Installed{Services: ready(expected.Functions...), Triggers: ready(expected.Triggers...), Brokers: ready("default"),
 		APISources: ready("drydock"), PingSources: ready("tick")}
 	f.Tick.Logs = known([]Log{{Pod: "sift-00001-deployment-1", Since: now.Add(-30 * time.Second), Heard: true}})
 	return f
@@ -69,7 +90,7 @@ func knativeFacts() Facts {
 
 // unreadable returns the facts of a user who may read nothing.
 func unreadable() Facts {
-	return Facts{Now: now, Namespace: "shop",
+	return Facts{Now: now, Namespace: "shop", Expected: expected,
 		Server: Server{Version: "v1.36.0", Mutating: known("v1"), AttributesClasses: known(true), Scalers: known(true)},
 		Installed: Installed{Deployment: denied[*Deployment]("get", "apps", "deployments"),
 			Leases:      denied[[]Lease]("get", "coordination.k8s.io", "leases"),
@@ -113,7 +134,7 @@ func TestDiagnoseShowsEveryCheck(t *testing.T) {
 	file.Entry(t, "a healthy installation, standalone", render(Diagnose(healthy())))
 	file.Entry(t, "a healthy installation, on Knative", render(Diagnose(knativeFacts())))
 	file.Entry(t, "the user may read nothing", render(Diagnose(unreadable())))
-	nothing := Facts{Now: now, Namespace: "shop", Server: Server{Version: "v1.36.0"}}
+	nothing := Facts{Now: now, Namespace: "shop", Expected: expected, Server: Server{Version: "v1.36.0"}}
 	file.Entry(t, "nothing is installed", render(Diagnose(nothing)))
 }
 
@@ -126,7 +147,7 @@ func TestOnlyProblemsFail(t *testing.T) {
 		"standalone":                {healthy(), false},
 		"Knative":                   {knativeFacts(), false},
 		"the user may read nothing": {unreadable(), false},
-		"nothing is installed":      {Facts{Now: now, Server: Server{Version: "v1.36.0"}}, true},
+		"nothing is installed":      {Facts{Now: now, Expected: expected, Server: Server{Version: "v1.36.0"}}, true},
 	} {
 		if problems := Problems(Diagnose(row.facts)); (len(problems) > 0) != row.problems {
 			t.Errorf("%s: problems %v", situation, problems)
@@ -153,7 +174,7 @@ func TestDiagnoseNamesTheProblemAndTheRemedy(t *testing.T) {
 			f.Server.Mutating, f.Policies.Apply = known("v1beta1"), known(false)
 		}, "edited manifests"},
 
-		{"both installations exist", healthy(), func(f *Facts) { f.Installed.Services = ready(Functions...) }, "installation"},
+		{"both installations exist", healthy(), func(f *Facts) { f.Installed.Services = ready(expected.Functions...) }, "installation"},
 		{"Knative, and a process outside the cluster", knativeFacts(), func(f *Facts) {
 			f.Installed.Leases = known([]Lease{{Namespace: "default", Holder: "laptop_x_1_y", Renewed: now}})
 		}, "installation"},
@@ -212,17 +233,18 @@ func TestDiagnoseNamesTheProblemAndTheRemedy(t *testing.T) {
 		{"policies of another version are installed", healthy(), func(f *Facts) {
 			f.Policies.Different = known([]string{"drydock-records"})
 		}, "policies"},
-		{"optional policies are missing", healthy(), func(f *Facts) { f.Policies.Validating = known(ValidatingPolicies) }, "policies"},
+		{"optional policies are missing", healthy(), func(f *Facts) { f.Policies.Validating = known(essentialPolicies()) }, "policies"},
 		{"accounts and roles are missing", healthy(), func(f *Facts) {
-			f.Accounts.Accounts, f.Accounts.ClusterRoles = known(ServiceAccounts[1:]), known([]string{})
+			f.Accounts.Accounts, f.Accounts.ClusterRoles = known(expected.Accounts[1:]), known([]string{})
 		}, "accounts,roles"},
-		{"bindings of accounts are missing", healthy(), func(f *Facts) { f.Accounts.Bindings = known(FunctionBindings) }, "bindings"},
+		{"bindings of accounts are missing", healthy(), func(f *Facts) { f.Accounts.Bindings = known(expected.FunctionBindings) }, "bindings"},
 		{"the functions are bound in the namespace", healthy(), func(f *Facts) {
-			f.Accounts.Bindings, f.Accounts.NamespaceBindings = known(ClusterBindings), known(FunctionBindings)
+			f.Accounts.Bindings, f.Accounts.NamespaceBindings = known(expected.Bindings), known(expected.FunctionBindings)
 		}, "bindings"},
-		{"the functions are bound in another namespace", healthy(), func(f *Facts) { f.Accounts.Bindings = known(ClusterBindings) }, "bindings"},
+		{"the functions are bound in another namespace", healthy(), func(f *Facts) { f.Accounts.Bindings = known(expected.Bindings) },
+			"bindings"},
 		{"the same, for every namespace", healthy(), func(f *Facts) {
-			f.Namespace, f.Accounts.Bindings = "", known(ClusterBindings)
+			f.Namespace, f.Accounts.Bindings = "", known(expected.Bindings)
 		}, "bindings"},
 		{"the binding for progress was removed", healthy(), func(f *Facts) {
 			f.Accounts.Bindings.Value = missing(f.Accounts.Bindings.Value, []string{"drydock-progress"})

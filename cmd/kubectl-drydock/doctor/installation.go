@@ -20,12 +20,13 @@ const (
 	reinstall = "kubectl drydock install. On Knative, add --mode knative. If Helm or Git installs Drydock, use them instead"
 )
 
-// isStandalone and isKnative report whether parts of the installation exist in namespace drydock.
+// isStandalone and Facts.isKnative report whether parts of the installation exist in namespace drydock.
 func (i Installed) isStandalone() bool { return i.Deployment.Value != nil }
 
-func (i Installed) isKnative() bool {
-	return len(missing(Functions, names(i.Services.Value))) < len(Functions) ||
-		len(missing(Triggers, names(i.Triggers.Value))) < len(Triggers) || find(i.APISources.Value, "drydock") != nil
+func (f Facts) isKnative() bool {
+	i, expected := f.Installed, f.Expected
+	return len(missing(expected.Functions, names(i.Services.Value))) < len(expected.Functions) ||
+		len(missing(expected.Triggers, names(i.Triggers.Value))) < len(expected.Triggers) || find(i.APISources.Value, "drydock") != nil
 }
 
 // working returns the Leases that a process has renewed lately, first that of namespace drydock.
@@ -64,16 +65,16 @@ func installation(f Facts) []Finding {
 	const subject = "installation"
 	i := f.Installed
 	switch working := i.working(f.Now); {
-	case i.isStandalone() && i.isKnative():
+	case i.isStandalone() && f.isKnative():
 		return append([]Finding{{subject, Problem, "Drydock is installed twice, standalone and on Knative, and both work on the same sets",
 			"remove one of them. Standalone: kubectl -n drydock delete deployment drydock-standalone. Knative: " +
 				"kubectl -n drydock delete ksvc,triggers --all"},
-			standalone(f)}, knative(i)...)
-	case i.isKnative() && len(working) > 0:
+			standalone(f)}, knative(f)...)
+	case f.isKnative() && len(working) > 0:
 		return append([]Finding{{subject, Note, "on Knative. drydock-standalone also works, and holds the Lease in namespace " + places(working),
-			"two installations must not work on the same namespaces. Stop one of them"}}, knative(i)...)
-	case i.isKnative():
-		return append([]Finding{{subject, OK, "on Knative", ""}}, knative(i)...)
+			"two installations must not work on the same namespaces. Stop one of them"}}, knative(f)...)
+	case f.isKnative():
+		return append([]Finding{{subject, OK, "on Knative", ""}}, knative(f)...)
 	case i.isStandalone():
 		return []Finding{{subject, OK, "standalone", ""}, standalone(f)}
 	case len(working) > 0:
@@ -144,10 +145,11 @@ func standalone(f Facts) Finding {
 func age(now, then time.Time) string { return duration.HumanDuration(max(0, now.Sub(then))) }
 
 // knative returns a finding for each kind of Knative object.
-func knative(i Installed) []Finding {
+func knative(f Facts) []Finding {
+	i := f.Installed
 	return []Finding{
-		parts("functions", i.Services, Functions, "services.serving.knative.dev", reinstall),
-		parts("triggers", i.Triggers, Triggers, "triggers.eventing.knative.dev", reinstall),
+		parts("functions", i.Services, f.Expected.Functions, "services.serving.knative.dev", reinstall),
+		parts("triggers", i.Triggers, f.Expected.Triggers, "triggers.eventing.knative.dev", reinstall),
 		parts("broker", i.Brokers, []string{"default"}, "brokers.eventing.knative.dev", reinstall),
 		parts("source", i.APISources, []string{"drydock"}, "apiserversources.sources.knative.dev", reinstall),
 		parts("tick source", i.PingSources, []string{"tick"}, "pingsources.sources.knative.dev", reinstall),
@@ -200,7 +202,7 @@ func LogOf(pod string, since time.Time, lines string) Log {
 func tick(f Facts) []Finding {
 	i := f.Installed
 	switch {
-	case i.isKnative() || i.isStandalone():
+	case f.isKnative() || i.isStandalone():
 		return []Finding{heard(f)}
 	case !i.Deployment.Known():
 		return []Finding{i.Deployment.unknown("tick")}
@@ -231,7 +233,7 @@ func heard(f Facts) Finding {
 			"set LOG_LEVEL to info in ConfigMap drydock-settings, to see the ticks in the log"}
 	case len(logs.Value) > 0:
 		return unheard(f)
-	case f.Installed.isKnative():
+	case f.isKnative():
 		return asleep(f)
 	}
 	return Finding{subject, Problem, "no replica works, so none hears a tick", "kubectl -n drydock logs deployment/drydock-standalone"}
@@ -269,7 +271,7 @@ func asleep(f Facts) Finding {
 }
 
 func (f Facts) tickRemedy() string {
-	if f.Installed.isKnative() {
+	if f.isKnative() {
 		return "kubectl -n drydock describe pingsource tick; kubectl -n knative-eventing logs deployment/pingsource-mt-adapter"
 	}
 	return "check DRYDOCK_TICK in ConfigMap drydock-settings, then run kubectl -n drydock rollout restart deployment/drydock-standalone"
