@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +48,7 @@ func newCleanup(t *tool) *cobra.Command {
 			return o.run(c.Context(), args[0])
 		},
 	}
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the record of the cleanup")
+	addOutput(c.Flags(), &o.output, "json or yaml: the record of the cleanup", "json", "yaml")
 	c.Flags().IntVar(&o.from, "from", fromNone, "clean up the claims of the pods from this ordinal on, which the set does not request")
 	c.Flags().BoolVarP(&o.yes, "yes", "y", false, "with --from: clean up without a question")
 	return c
@@ -100,9 +99,6 @@ func mayOrder(set *appsv1.StatefulSet, from int) error {
 }
 
 func (o *cleanupView) run(ctx context.Context, argument string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
-	}
 	s, err := o.open(argument)
 	if err != nil {
 		return err

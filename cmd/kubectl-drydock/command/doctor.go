@@ -42,14 +42,11 @@ func newDoctor(t *tool) *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	c.Flags().BoolVarP(&o.all, "all-namespaces", "A", false, "check the sets and movers of every namespace")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml")
+	addOutput(c.Flags(), &o.output, "json or yaml", "json", "yaml")
 	return c
 }
 
 func (o *doctoring) run(ctx context.Context) error {
-	if o.output != "" && o.output != "json" && o.output != "yaml" {
-		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
-	}
 	o.config.WrapConfigFn = func(config *rest.Config) *rest.Config {
 		config.QPS, config.Burst = 50, 100 // the checks are many small requests
 		return config

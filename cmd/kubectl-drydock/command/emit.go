@@ -61,7 +61,7 @@ func newEmit(t *tool) *cobra.Command {
 	c.Flags().StringVar(&o.group, "group", "", "for activity, wake and sleep: the group, the value of the label "+
 		""+api.GroupLabel+" on its StatefulSets")
 	addDryRun(c, &o.dryRun, "print the event instead of sending it")
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: print the event instead of sending it")
+	addOutput(c.Flags(), &o.output, "json or yaml: print the event instead of sending it", "json", "yaml")
 	return c
 }
 
@@ -149,19 +149,10 @@ func (o *emit) event(ctx context.Context, eventType string, arguments []string, 
 // format returns the format to print the event in, or "" to send it.
 func (o *emit) format() (string, error) {
 	dryRun, err := isDryRun(o.dryRun)
-	if err != nil {
-		return "", err
+	if err == nil && dryRun && o.output == "" {
+		return "yaml", nil
 	}
-	switch o.output {
-	case "":
-		if dryRun {
-			return "yaml", nil
-		}
-		return "", nil
-	case "json", "yaml":
-		return o.output, nil
-	}
-	return "", fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
+	return o.output, err
 }
 
 // print prints the event in CloudEvents' structured mode.

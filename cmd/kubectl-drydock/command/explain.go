@@ -3,7 +3,6 @@ package command
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -32,14 +31,11 @@ func newExplain(t *tool) *cobra.Command {
 		ValidArgsFunction: cobra.FixedCompletions(explain.Names(), cobra.ShellCompDirectiveNoFileComp),
 		RunE:              func(_ *cobra.Command, args []string) error { return o.run(args[0]) },
 	}
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml")
+	addOutput(c.Flags(), &o.output, "json or yaml", "json", "yaml")
 	return c
 }
 
 func (o *explaining) run(reason string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
-	}
 	found, ok := explain.Find(reason)
 	switch {
 	case !ok:

@@ -43,7 +43,7 @@ func newFit(t *tool) *cobra.Command {
 	}
 	c.Flags().Int64Var(&o.headroom, "headroom", 50, "free space to keep, in percent of the used space")
 	c.Flags().StringVar(&o.settings, "settings", defaultSettings, settingsUsage)
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: all of it")
+	addOutput(c.Flags(), &o.output, "json or yaml: all of it", "json", "yaml")
 	return c
 }
 
@@ -56,10 +56,7 @@ type fitted struct {
 }
 
 func (o *fitting) run(ctx context.Context, args []string) error {
-	switch {
-	case !slices.Contains([]string{"", "json", "yaml"}, o.output):
-		return fmt.Errorf("-o %s is not a format; write -o json or -o yaml", o.output)
-	case o.headroom < 10 || o.headroom > 1000:
+	if o.headroom < 10 || o.headroom > 1000 {
 		return fmt.Errorf("--headroom %d: write a percentage from 10 to 1000", o.headroom)
 	}
 	s, err := o.connect()

@@ -45,7 +45,7 @@ func newList(t *tool) *cobra.Command {
 		RunE:    func(c *cobra.Command, _ []string) error { return o.run(c.Context()) },
 	}
 	o.addFlags(c.Flags())
-	c.Flags().StringVarP(&o.output, "output", "o", "", "wide, name, json or yaml")
+	addOutput(c.Flags(), &o.output, "wide, name, json or yaml", "wide", "name", "json", "yaml")
 	return c
 }
 
@@ -56,9 +56,6 @@ func (o *listing) addFlags(flags *pflag.FlagSet) {
 }
 
 func (o *listing) run(ctx context.Context) error {
-	if !slices.Contains([]string{"", "wide", "name", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s is not supported. Use -o wide, -o name, -o json or -o yaml", o.output)
-	}
 	selector, err := labels.Parse(o.selector)
 	if err != nil {
 		return fmt.Errorf("reading --selector: %w", err)

@@ -56,16 +56,13 @@ func newLogs(t *tool) *cobra.Command {
 	f.BoolVar(&o.options.functionsOnly, "functions-only", false, "only lines of functions")
 	f.BoolVar(&o.options.moversOnly, "movers-only", false, "only lines of movers, hooks and cleanup pods")
 	f.StringVar(&o.options.home, "drydock-namespace", api.HomeNamespace, "the namespace of Drydock's functions")
-	f.StringVarP(&o.output, "output", "o", "", "json")
+	addOutput(f, &o.output, "json", "json")
 	c.MarkFlagsMutuallyExclusive("functions-only", "movers-only")
 	return c
 }
 
 func (o *logging) run(ctx context.Context, argument string) error {
-	switch {
-	case !slices.Contains([]string{"", "json"}, o.output):
-		return fmt.Errorf("-o %s is not supported. Use -o json", o.output)
-	case o.options.since < 0:
+	if o.options.since < 0 {
 		return fmt.Errorf("--since %s is in the future. Use a positive duration, for example 1h", o.options.since)
 	}
 	s, err := o.open(argument)

@@ -56,14 +56,11 @@ func newPlan(t *tool) *cobra.Command {
 		api.ResizeMethodAnnotation)
 	c.Flags().StringVar(&o.overrides.Strategy, "strategy", "", "whole or rolling, instead of the annotation "+api.StrategyAnnotation)
 	c.Flags().StringVar(&o.settings, "settings", defaultSettings, settingsUsage)
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole plan")
+	addOutput(c.Flags(), &o.output, "json or yaml: the whole plan", "json", "yaml")
 	return c
 }
 
 func (o *planning) run(ctx context.Context, argument string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, o.output) {
-		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
-	}
 	received := o.receiveWarnings()
 	s, err := o.open(argument)
 	if err != nil {

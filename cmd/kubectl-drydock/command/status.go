@@ -77,7 +77,7 @@ func newStatus(t *tool) *cobra.Command {
 		},
 	}
 	o.sets.addFlags(c.Flags())
-	c.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml: the whole status; for a list also wide or name")
+	addOutput(c.Flags(), &o.output, "json or yaml: the whole status; for a list also wide or name", "json", "yaml", "wide", "name")
 	c.Flags().BoolVarP(&o.watch, "watch", "w", false, "show each change until you interrupt the command")
 	c.Flags().BoolVar(&o.wait, "wait", false, "show each change until the operation has ended")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "the longest time to wait, for example 30m; 0 has no limit")
@@ -97,8 +97,8 @@ func (o *statusView) run(ctx context.Context, argument string) error {
 	switch {
 	case o.sets.all || o.sets.selector != "":
 		return fmt.Errorf("-A and -l list sets. Omit them, or omit %s", argument)
-	case !slices.Contains([]string{"", "json", "yaml"}, o.output):
-		return fmt.Errorf("-o %s is not supported. Use -o json or -o yaml", o.output)
+	case o.output == "wide" || o.output == "name":
+		return fmt.Errorf("-o %s is for a list. Use json or yaml for one StatefulSet", o.output)
 	case o.output != "" && o.watch:
 		return fmt.Errorf("--watch shows text only. Omit -o, or use --wait, which prints the last status with -o")
 	}

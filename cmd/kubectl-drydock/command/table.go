@@ -4,12 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
 	"drydock.dev/shared/api"
@@ -34,6 +36,34 @@ func printLetters(out io.Writer, letters []api.UndeliveredEvent, now time.Time) 
 			text.Printable(kindAndName(l.Subject)), text.Printable(functionName(l.Destination)), code, text.Printable(why)}, "\t"))
 	}
 	return table.Flush()
+}
+
+// outputFlag is the value of the flag -o: one of the formats, or empty.
+type outputFlag struct {
+	to      *string
+	formats []string
+}
+
+// addOutput adds the flag -o to the flags.
+func addOutput(flags *pflag.FlagSet, to *string, usage string, formats ...string) {
+	flags.VarP(outputFlag{to, formats}, "output", "o", usage)
+}
+
+func (f outputFlag) String() string {
+	if f.to == nil { // pflag asks a zero value
+		return ""
+	}
+	return *f.to
+}
+
+func (f outputFlag) Type() string { return "string" }
+
+func (f outputFlag) Set(format string) error {
+	if format != "" && !slices.Contains(f.formats, format) {
+		return fmt.Errorf("use one of: %s", strings.Join(f.formats, ", "))
+	}
+	*f.to = format
+	return nil
 }
 
 // printAs prints the document as json or yaml. Users can write any character into it.
