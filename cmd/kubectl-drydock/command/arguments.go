@@ -48,8 +48,8 @@ func joinKind(args []string) []string {
 }
 
 // acceptAsKubectl makes the command accept a kind and a name as two arguments, and its errors about arguments say what to write.
-// The commands that its errors suggest get the flags of the connection.
-func acceptAsKubectl(c *cobra.Command, flags func() connection) {
+// After the command, it reminds the user of the flags that suggested commands need.
+func acceptAsKubectl(c *cobra.Command, t *tool) {
 	check, run := c.Args, c.RunE
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, joinKind(args)); err != nil {
@@ -58,7 +58,9 @@ func acceptAsKubectl(c *cobra.Command, flags func() connection) {
 		return nil
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
-		return flags().withConnection(run(c, joinKind(args)))
+		err := run(c, joinKind(args))
+		t.remindOfFlags(err)
+		return err
 	}
 }
 

@@ -82,7 +82,7 @@ func (o *cleanupView) order(ctx context.Context, argument string) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: the cleanup begins with the next event or tick. Follow it with: %s\n", s.name,
-		o.connection().in(fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s", s.namespace, s.name)))
+		fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s", s.namespace, s.name))
 	return nil
 }
 
@@ -121,19 +121,19 @@ func (o *cleanupView) run(ctx context.Context, argument string) error {
 		fmt.Fprintf(o.Out, "statefulset.apps/%s: no cleanup yet. One begins when the set is scaled down\n", s.name)
 		return nil
 	}
-	if err := printCleanup(o.Out, s.name, cleanup, o.now(), o.connection()); err != nil {
+	if err := printCleanup(o.Out, s.name, cleanup, o.now()); err != nil {
 		return err
 	}
 	if missing, some := members.Missing(members.Next(set, members.Facts{Held: true}), set); some {
 		fmt.Fprintf(o.Out, "\nThe claims of pods %[1]s-%[2]d to %[1]s-%[3]d are kept, because these pods are expected back. "+
 			"To give them up: %[4]s\n", s.name, missing.Start, missing.End-1,
-			o.connection().in(fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s --from %d", s.namespace, s.name, missing.Start)))
+			fmt.Sprintf("kubectl drydock cleanup -n %s sts/%s --from %d", s.namespace, s.name, missing.Start))
 	}
 	return nil
 }
 
-func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time, flags connection) error {
-	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", set, flags.in(outcomeWords(c)))
+func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time) error {
+	fmt.Fprintf(out, "statefulset.apps/%s: %s\n", set, outcomeWords(c))
 	if len(c.Ordinals) == 0 {
 		return nil
 	}
@@ -144,7 +144,7 @@ func printCleanup(out io.Writer, set string, c *api.Cleanup, now time.Time, flag
 	}
 	fmt.Fprintln(out)
 	for _, line := range align(rows) {
-		fmt.Fprintln(out, flags.in(line))
+		fmt.Fprintln(out, line)
 	}
 	return nil
 }

@@ -61,6 +61,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error { return fmt.Errorf("%w. See: %s --help", err, c.CommandPath()) })
 	config.AddFlags(root.PersistentFlags())
 	tool := &tool{config: config, flags: root.PersistentFlags(), IOStreams: streams, now: now}
+	tool.Out, tool.ErrOut = noticing{streams.Out, &tool.suggested}, noticing{streams.ErrOut, &tool.suggested}
 	root.AddGroup(&cobra.Group{ID: "see", Title: "See what happens:"}, &cobra.Group{ID: "resize", Title: "Resize volumes:"},
 		&cobra.Group{ID: "sleep", Title: "Sleep:"}, &cobra.Group{ID: "scale", Title: "Scale:"},
 		&cobra.Group{ID: "operate", Title: "Look after Drydock:"})
@@ -70,7 +71,7 @@ func newAt(streams genericiooptions.IOStreams, now func() time.Time) *cobra.Comm
 			if strings.Contains(c.Use, "sts/NAME") {
 				c.ValidArgsFunction = tool.completeSets
 			}
-			acceptAsKubectl(c, tool.connection)
+			acceptAsKubectl(c, tool)
 			root.AddCommand(c)
 		}
 	}
@@ -143,9 +144,7 @@ func ErrorText(err error) string {
 		lines = append(lines, text.Printable(line))
 	}
 	if apierrors.IsForbidden(err) {
-		var connected connectedError
-		errors.As(err, &connected)
-		lines = append(lines, connected.connection.in("Show the rights that you lack with: kubectl drydock doctor, and -n for another namespace"))
+		lines = append(lines, "Show the rights that you lack with: kubectl drydock doctor, and -n for another namespace")
 	}
 	return "error: " + strings.Join(lines, "\n  ") + "\n"
 }

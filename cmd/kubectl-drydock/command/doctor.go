@@ -64,7 +64,7 @@ func (o *doctoring) run(ctx context.Context) error {
 	}
 	findings := doctor.Diagnose(facts)
 	if o.output == "" {
-		err = printFindings(o.Out, findings, o.connection())
+		err = printFindings(o.Out, findings)
 	} else {
 		err = printAs(o.Out, doctor.Document{Version: doctor.Version, Findings: findings}, o.output)
 	}
@@ -78,7 +78,7 @@ func (o *doctoring) run(ctx context.Context) error {
 }
 
 // printFindings prints a line for each finding, and another one for its remedy.
-func printFindings(out io.Writer, findings []doctor.Finding, flags connection) error {
+func printFindings(out io.Writer, findings []doctor.Finding) error {
 	const gap = "   "
 	var subjects, levels int // the widths of the columns
 	for _, f := range findings {
@@ -89,7 +89,7 @@ func printFindings(out io.Writer, findings []doctor.Finding, flags connection) e
 		level := screen.Styled(levelStyle(f.Level), string(f.Level)) + strings.Repeat(" ", levels-len(f.Level))
 		lines := fmt.Sprintf("%-*s%s%s%s%s\n", subjects, f.Subject, gap, level, gap, f.State)
 		if f.Remedy != "" {
-			lines += fmt.Sprintf("%*s-> %s\n", subjects+levels+2*len(gap), "", flags.inOwn(f.Remedy))
+			lines += fmt.Sprintf("%*s-> %s\n", subjects+levels+2*len(gap), "", f.Remedy)
 		}
 		if _, err := io.WriteString(out, lines); err != nil {
 			return err

@@ -290,7 +290,7 @@ func TestDoctorFailsWithoutAnAPIServer(t *testing.T) {
 func TestTextOfOtherUsersHasNoControlCharacters(t *testing.T) {
 	var out bytes.Buffer
 	findings := doctor.Diagnose(doctor.Facts{Server: doctor.Server{Version: "v1.36.0\x1b[2J\n"}})
-	if err := printFindings(&out, findings, ""); err != nil || strings.ContainsAny(out.String(), "\x1b\r") {
+	if err := printFindings(&out, findings); err != nil || strings.ContainsAny(out.String(), "\x1b\r") {
 		t.Errorf("%q, %v", out.String(), err)
 	}
 }
@@ -305,7 +305,7 @@ func TestLevelsAreColouredOnATerminal(t *testing.T) {
 	}
 	defer master.Close()
 	if err := printFindings(screen, []doctor.Finding{{Subject: "server", Level: doctor.OK, State: "Kubernetes"},
-		{Subject: "tick", Level: doctor.Problem, State: "none"}}, ""); err != nil {
+		{Subject: "tick", Level: doctor.Problem, State: "none"}}); err != nil {
 		t.Fatal(err)
 	}
 	want := "server   \x1b[32mok\x1b[m        Kubernetes\r\ntick     \x1b[31mproblem\x1b[m   none\r\n"

@@ -76,7 +76,7 @@ func (o *fitting) run(ctx context.Context, args []string) error {
 	if o.output != "" {
 		return printAs(o.Out, found, o.output)
 	}
-	return printFit(o.Out, found, s.namespace, o.headroom, o.connection())
+	return printFit(o.Out, found, s.namespace, o.headroom)
 }
 
 // find reads the sets, their claims, and the nodes of their pods, and asks the kubelets of these.
@@ -151,7 +151,7 @@ func (s *session) nodes(ctx context.Context) ([]string, error) {
 	return names, err
 }
 
-func printFit(out io.Writer, found *fitted, namespace string, headroom int64, flags connection) error {
+func printFit(out io.Writer, found *fitted, namespace string, headroom int64) error {
 	if len(found.Rows) == 0 {
 		fmt.Fprintf(out, "no StatefulSet in namespace %s has volumes\n", namespace)
 	} else if err := printRows(out, found.Rows); err != nil {
@@ -175,8 +175,8 @@ func printFit(out io.Writer, found *fitted, namespace string, headroom int64, fl
 			continue
 		}
 		delete(found.Requests, row.Set)
-		fmt.Fprintln(out, flags.in(fmt.Sprintf("  kubectl drydock plan -n %s sts/%s --resize %s\n"+
-			"  kubectl annotate -n %s sts %s --overwrite %s=%s", namespace, row.Set, request, namespace, row.Set, api.ResizeAnnotation, request)))
+		fmt.Fprintf(out, "  kubectl drydock plan -n %s sts/%s --resize %s\n"+
+			"  kubectl annotate -n %s sts %s --overwrite %s=%s\n", namespace, row.Set, request, namespace, row.Set, api.ResizeAnnotation, request)
 	}
 	return nil
 }

@@ -112,7 +112,7 @@ func (o *installing) install(ctx context.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintln(o.Out, o.connection().in("Drydock is installed. Check it with: kubectl drydock doctor"))
+	fmt.Fprintln(o.Out, "Drydock is installed. Check it with: kubectl drydock doctor")
 	return nil
 }
 

@@ -101,7 +101,7 @@ func (o *listing) run(ctx context.Context) error {
 	case o.output == "json" || o.output == "yaml":
 		return printAs(o.Out, document, o.output)
 	case len(document.Sets) == 0:
-		fmt.Fprintln(o.ErrOut, o.connection().in(nothingListed(s.namespace, o.selector, len(sets))))
+		fmt.Fprintln(o.ErrOut, nothingListed(s.namespace, o.selector, len(sets)))
 		return nil
 	case o.output == "name":
 		for _, set := range document.Sets {

@@ -60,7 +60,7 @@ func (o *retry) run(ctx context.Context, argument string) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. Drydock retries it with the next event or tick\n", s.name,
-		o.connection().in(outcomeWords(status)))
+		outcomeWords(status))
 	return nil
 }
 
@@ -89,7 +89,7 @@ func (o *retry) send(ctx context.Context, s *session) error {
 	if err := to.send(ctx, events.NewFromUser(events.Retry, refOf(set), uuid.NewString())); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. The retry was sent to %s\n", set.Name, o.connection().in(outcomeWords(status)), to.name)
+	fmt.Fprintf(o.Out, "statefulset.apps/%s: %s. The retry was sent to %s\n", set.Name, outcomeWords(status), to.name)
 	to.warnOfOrderWithoutToken(o.Out, events.Retry)
 	return nil
 }
@@ -205,7 +205,7 @@ func (o *abort) run(ctx context.Context, argument string) error {
 		return err
 	}
 	fmt.Fprintf(o.Out, "statefulset.apps/%s: operation %s ends with the next event or tick. Follow it with: %s\n", s.name, id,
-		o.connection().in(fmt.Sprintf("kubectl drydock status -n %s sts/%s --wait", s.namespace, s.name)))
+		fmt.Sprintf("kubectl drydock status -n %s sts/%s --wait", s.namespace, s.name))
 	return nil
 }
 

@@ -76,7 +76,7 @@ func (o *planning) run(ctx context.Context, argument string) error {
 	}
 	document.Warnings = append(document.Warnings, received.texts...)
 	if o.output == "" {
-		err = printPlan(o.Out, document, o.connection())
+		err = printPlan(o.Out, document)
 	} else {
 		err = printAs(o.Out, document, o.output)
 	}

@@ -119,7 +119,7 @@ func refusedPlan() *forecast.Document {
 func TestPlanShowsEveryConsequence(t *testing.T) {
 	d := refusedPlan()
 	var out bytes.Buffer
-	if err := printPlan(&out, d, ""); err != nil {
+	if err := printPlan(&out, d); err != nil {
 		t.Fatal(err)
 	}
 	err := refusal(d)
@@ -135,7 +135,7 @@ func TestPlanFitsTheTerminal(t *testing.T) {
 	file := golden.Open(t)
 	for _, columns := range []int{80, 120} {
 		seen := screen.New(t, columns, 80)
-		if err := printPlan(seen.Terminal, refusedPlan(), " --context=prod"); err != nil {
+		if err := printPlan(seen.Terminal, refusedPlan()); err != nil {
 			t.Fatal(err)
 		}
 		file.Entry(t, fmt.Sprint(columns)+" columns", seen.Close())
@@ -157,7 +157,7 @@ func TestPlanWithoutWorkIsShort(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		row.document.Set = "web"
-		if err := printPlan(&out, &row.document, ""); err != nil {
+		if err := printPlan(&out, &row.document); err != nil {
 			t.Fatal(err)
 		}
 		if refused := row.document.Verdict == forecast.Refused; (refusal(&row.document) != nil) != refused {

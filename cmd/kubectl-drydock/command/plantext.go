@@ -24,12 +24,11 @@ import (
 type planText struct {
 	lines []string
 	width int
-	flags connection
 }
 
 // printPlan prints the plan as text: the verdict, the claims, the members, the consequences, and how certain they are.
-func printPlan(out io.Writer, d *forecast.Document, flags connection) error {
-	t := &planText{width: terminal.New(out).Width(), flags: flags}
+func printPlan(out io.Writer, d *forecast.Document) error {
+	t := &planText{width: terminal.New(out).Width()}
 	t.addWrapped("", fmt.Sprintf("statefulset.apps/%s: %s", d.Set, verdict(d)))
 	t.addProblems("It would be refused:", d.Refused)
 	if d.Verdict == forecast.Refused || d.Verdict == forecast.Waits {
@@ -52,7 +51,7 @@ func (t *planText) addWrapped(prefix, words string) {
 	if room > 0 {
 		room = max(1, room-len(prefix))
 	}
-	for i, line := range terminal.Wrap(t.flags.in(words), room) {
+	for i, line := range terminal.Wrap(words, room) {
 		if i > 0 {
 			prefix = strings.Repeat(" ", len(prefix))
 		}
@@ -223,7 +222,7 @@ func (t *planText) addFacts(d *forecast.Document, f facts) {
 	}
 	var rows [][]string
 	for _, line := range f {
-		rows = append(rows, []string{line.title, t.flags.in(line.words)})
+		rows = append(rows, []string{line.title, line.words})
 	}
 	t.addTable(rows)
 }

@@ -79,10 +79,10 @@ func (o *releaser) run(ctx context.Context) error {
 		}
 		total++
 		if note := release.Note(in); note != "" {
-			fmt.Fprintln(o.Out, o.connection().in(text.Printable(fmt.Sprintf("%s/%s: %s", in.Namespace, in.Name, note))))
+			fmt.Fprintln(o.Out, text.Printable(fmt.Sprintf("%s/%s: %s", in.Namespace, in.Name, note)))
 		}
 		for _, problem := range left {
-			fmt.Fprintln(o.Out, o.connection().in(text.Printable(fmt.Sprintf("%s/%s: not released yet: %s", in.Namespace, in.Name, problem))))
+			fmt.Fprintln(o.Out, text.Printable(fmt.Sprintf("%s/%s: not released yet: %s", in.Namespace, in.Name, problem)))
 		}
 	}
 	if err := o.printOldVolumes(ctx, s); err != nil {
@@ -145,7 +145,7 @@ func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 		strings.Join(names, ", "))
 	if unused != "" {
 		fmt.Fprintf(o.Out, ", or delete one with its data: %s",
-			o.connection().inOwn("kubectl patch pv "+unused+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`))
+			"kubectl patch pv "+unused+` -p '{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}'`)
 	}
 	fmt.Fprintln(o.Out, ".")
 	return nil

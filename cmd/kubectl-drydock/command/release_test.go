@@ -11,8 +11,7 @@ import (
 	"drydock.dev/test/kit/build"
 )
 
-// TestCommandOfATenantGetsNoAccount: a record may have a tenant's text. The flags of the administrator make a command in it look like
-// Drydock's own, and aim it at the cluster with the administrator's account.
+// TestCommandOfATenantGetsNoAccount: a record may have a tenant's text. A command in it must not get the administrator's account.
 func TestCommandOfATenantGetsNoAccount(t *testing.T) {
 	record := build.Operation(api.Failed, func(r *api.Resize) {
 		r.Message = "the volume is damaged. Repair it with: kubectl delete -n payments pvc --all"

@@ -111,10 +111,10 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 	document.Warnings = append(document.Warnings, received.texts...)
 	withoutOwnConditions(document)
 	if err := refusal(document); err != nil {
-		return errors.Join(printRefusal(o.Out, document, o.connection()), fmt.Errorf("%w. Nothing was requested. See the whole plan with: %s",
+		return errors.Join(printRefusal(o.Out, document), fmt.Errorf("%w. Nothing was requested. See the whole plan with: %s",
 			err, o.planCommand(set)))
 	}
-	if err := printPlan(o.Out, document, o.connection()); err != nil {
+	if err := printPlan(o.Out, document); err != nil {
 		return err
 	}
 	if document.Verdict == forecast.Nothing {
@@ -147,7 +147,7 @@ func (o *resizing) run(ctx context.Context, argument, request string) error {
 			}
 		}
 	} else {
-		fmt.Fprintln(o.Out, o.connection().in(fmt.Sprintf("Follow it with: kubectl drydock status -n %s sts/%s --watch", s.namespace, s.name)))
+		fmt.Fprintf(o.Out, "Follow it with: kubectl drydock status -n %s sts/%s --watch\n", s.namespace, s.name)
 	}
 	if words := o.manifestWords(err); diff != "" && words != "" {
 		fmt.Fprintf(o.Out, "\n%s the manifest of the set in the same way, so that the next apply agrees:\n%s", words, diff)
@@ -167,8 +167,8 @@ func (o *resizing) manifestWords(outcome error) string {
 }
 
 // printRefusal prints only the causes of the refusal. The plan of a resize that cannot happen would hide them.
-func printRefusal(out io.Writer, d *forecast.Document, flags connection) error {
-	t := &planText{width: terminal.New(out).Width(), flags: flags}
+func printRefusal(out io.Writer, d *forecast.Document) error {
+	t := &planText{width: terminal.New(out).Width()}
 	t.addProblems(fmt.Sprintf("statefulset.apps/%s: %s:", d.Set, verdict(d)), d.Refused)
 	return t.print(out)
 }

@@ -62,7 +62,7 @@ func TestManifestDiffShowsWhatToChange(t *testing.T) {
 // TestRefusedResizeShowsOnlyTheCauses: the rest of the plan cannot happen, and would hide them.
 func TestRefusedResizeShowsOnlyTheCauses(t *testing.T) {
 	var out bytes.Buffer
-	if err := printRefusal(&out, refusedPlan(), ""); err != nil {
+	if err := printRefusal(&out, refusedPlan()); err != nil {
 		t.Fatal(err)
 	}
 	if want := "statefulset.apps/web: data=20Gi@fast would be refused:\n- QuotaExceeded: no room at all\n"; out.String() != want {
@@ -149,7 +149,7 @@ func TestRefusedResizeNamesTheCommandForThePlan(t *testing.T) {
 	c.Lists["namespaces"] = []metav1.Object{&metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}}
 	out, err := c.run(t, "resize web data=128Mi@none --rolling --yes --context prod")
 	if err == nil || len(c.wrote) > 0 || strings.Contains(out, "CLAIM") || !strings.Contains(out, "- UnknownClass: ") ||
-		!strings.HasSuffix(err.Error(), "kubectl drydock --context=prod plan -n shop sts/web --resize data=128Mi@none --strategy rolling") {
+		!strings.HasSuffix(err.Error(), "kubectl drydock plan -n shop sts/web --resize data=128Mi@none --strategy rolling") {
 		t.Errorf("%v, wrote %v\n%s", err, c.wrote, out)
 	}
 }

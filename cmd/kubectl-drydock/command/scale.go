@@ -96,7 +96,7 @@ func (o *scaleRequest) follow(ctx context.Context, s *session, replicas int32) e
 		if err != nil {
 			return false, err
 		}
-		if err := screen.Show([]string{o.connection().in(scalerLine(live))}); err != nil {
+		if err := screen.Show([]string{scalerLine(live)}); err != nil {
 			return false, err
 		}
 		return hasScaled(live, replicas)

@@ -137,7 +137,7 @@ func (o *sleeping) staysAsleep(set *appsv1.StatefulSet) bool {
 // sleepsUntil returns what ends the sleep that the command requests.
 func (o *sleeping) sleepsUntil(set *appsv1.StatefulSet) string {
 	if o.staysAsleep(set) {
-		return o.connection().in(fmt.Sprintf("kubectl drydock wake -n %s sts/%s", set.Namespace, set.Name))
+		return fmt.Sprintf("kubectl drydock wake -n %s sts/%s", set.Namespace, set.Name)
 	}
 	return "it is used"
 }
@@ -251,8 +251,8 @@ func (o *sleeping) howToStart(set *appsv1.StatefulSet) string {
 		record := operation.Of(set).Scale
 		name := text.Printable(record.Scaler.Name)
 		if record.Paused {
-			return fmt.Sprintf("its Scaler %s is paused. End the pause with: %s%s -n %s %s --type=merge -p '{\"spec\":{\"paused\":false}}'",
-				name, first, o.connection().inOwn("kubectl patch scaler"), set.Namespace, shellWord(name))
+			return fmt.Sprintf("its Scaler %s is paused. End the pause with: %skubectl patch scaler -n %s %s --type=merge -p '{\"spec\":{\"paused\":false}}'",
+				name, first, set.Namespace, shellWord(name))
 		}
 		return fmt.Sprintf("its Scaler %s decides its count. Scale it with: %skubectl scale -n %s scaler %s --replicas=N", name, first,
 			set.Namespace, shellWord(name))
@@ -282,7 +282,7 @@ func (o *sleeping) waitFor(ctx context.Context, s *session, done func(*appsv1.St
 	}
 	screen := terminal.New(o.Out)
 	return s.follow(ctx, o.timeout, func(observed *world.Observed) (bool, error) {
-		if err := screen.Show(o.connection().inEach(sleepLines(observed.Set))); err != nil {
+		if err := screen.Show(sleepLines(observed.Set)); err != nil {
 			return false, err
 		}
 		return done(observed.Set)

@@ -140,9 +140,9 @@ func (o *statusView) follow(ctx context.Context, s *session) error {
 			err = printAs(o.Out, document, o.output)
 		case o.output != "":
 		case screen.IsTerminal() || !o.wait && !o.watch:
-			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen, o.connection()))
+			err = screen.Show(statusLines(document, observed.Set, observed.Now, screen))
 		default:
-			err = screen.Show(o.connection().inEach(changeLines(document, &o.said)))
+			err = screen.Show(changeLines(document, &o.said))
 		}
 		return done, errors.Join(failure, err)
 	})
@@ -164,10 +164,8 @@ func (o *statusView) document(s *session, observed *world.Observed) (*progress.D
 	return d, err
 }
 
-// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user. Suggested commands get
-// the flags before the lines are fitted to the terminal.
-func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal, flags connection) []string {
-	d = flags.inDocument(d)
+// statusLines returns the resize, member by member, a line for each other operation, and the next step of the user.
+func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t *terminal.Terminal) []string {
 	lines := []string{fmt.Sprintf("statefulset.apps/%s: %s", d.Set, headline(d, now, t))}
 	if d.Message != "" {
 		lines = append(lines, text.Printable(fmt.Sprintf("%s: %s", d.Reason, d.Message)))
@@ -182,11 +180,11 @@ func statusLines(d *progress.Document, set *appsv1.StatefulSet, now time.Time, t
 	lines = append(lines, growthByUsageLines(d.GrowthByUsage, now)...)
 	var fitting []string
 	for _, line := range lines {
-		fitting = append(fitting, terminal.Fold("", "  ", flags.in(line), t.Width())...)
+		fitting = append(fitting, terminal.Fold("", "  ", line, t.Width())...)
 	}
 	fitting = append(fitting, progressLines(d, t)...)
 	if next := d.NextStep(); next != "" {
-		fitting = append(append(fitting, ""), terminal.Fold("next: ", "  ", flags.in(next), t.Width())...)
+		fitting = append(append(fitting, ""), terminal.Fold("next: ", "  ", next, t.Width())...)
 	}
 	return fitting
 }

@@ -23,7 +23,7 @@ import (
 
 // statusText returns the status as kubectl drydock prints it into a pipe.
 func statusText(d *progress.Document, set *appsv1.StatefulSet) string {
-	return strings.Join(statusLines(d, set, build.Now, terminal.New(&bytes.Buffer{}), ""), "\n") + "\n"
+	return strings.Join(statusLines(d, set, build.Now, terminal.New(&bytes.Buffer{})), "\n") + "\n"
 }
 
 func TestStatusShowsEachMember(t *testing.T) {
@@ -93,7 +93,7 @@ func TestStatusFitsTheScreen(t *testing.T) {
 	for _, columns := range []int{80, 120, 200} {
 		seen := screen.New(t, columns, 40)
 		shown := terminal.New(seen.Terminal)
-		if err := shown.Show(statusLines(d, build.Set("web"), build.Now, shown, "")); err != nil {
+		if err := shown.Show(statusLines(d, build.Set("web"), build.Now, shown)); err != nil {
 			t.Fatal(err)
 		}
 		text := seen.Close()
@@ -198,7 +198,7 @@ func TestStatusShowsWhatNeedsAttention(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		file.Entry(t, row.situation, strings.Join(statusLines(d, row.set, build.Now, terminal.New(&bytes.Buffer{}), ""), "\n"))
+		file.Entry(t, row.situation, strings.Join(statusLines(d, row.set, build.Now, terminal.New(&bytes.Buffer{})), "\n"))
 	}
 }
 

@@ -2,6 +2,7 @@ package command
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +10,6 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
 	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/dynamic"
@@ -25,7 +26,6 @@ import (
 	"drydock.dev/shared/apply"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/shared/progress"
 )
 
 // writer names this program for the executor of plans.
@@ -37,6 +37,8 @@ type tool struct {
 	config *genericclioptions.ConfigFlags
 	flags  *pflag.FlagSet // of all commands
 	now    func() time.Time
+	// suggested says whether the output named a command.
+	suggested bool
 }
 
 // open returns a session for the StatefulSet that the argument names.
@@ -99,10 +101,6 @@ func (t *tool) completeSets(c *cobra.Command, args []string, _ string) ([]string
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// connection has the flags with which the user chose the cluster and the account, written for a shell, for example " --context=prod". The
-// commands that Drydock suggests need them too: without them, they would change the default cluster.
-type connection string
-
 // connectionFlags are the flags of all commands that choose the cluster or the account.
 var connectionFlags = []string{"kubeconfig", "context", "cluster", "user", "server", "tls-server-name", "insecure-skip-tls-verify",
 	"certificate-authority", "client-certificate", "client-key", "as", "as-uid", "as-group", "as-user-extra"}
@@ -110,8 +108,8 @@ var connectionFlags = []string{"kubeconfig", "context", "cluster", "user", "serv
 // secretFlag is the connection flag whose value must not get into a terminal or a log.
 const secretFlag = "token"
 
-// connection returns the connection flags of the command line.
-func (t *tool) connection() connection {
+// connection returns the flags with which the user chose the cluster and the account, written for a shell, for example " --context=prod".
+func (t *tool) connection() string {
 	var words strings.Builder
 	for _, name := range connectionFlags {
 		for _, value := range t.given(name) {
@@ -121,7 +119,7 @@ func (t *tool) connection() connection {
 	if len(t.given(secretFlag)) > 0 {
 		words.WriteString(" --" + secretFlag + "=TOKEN")
 	}
-	return connection(words.String())
+	return words.String()
 }
 
 // given returns the values that the user gave for the flag. It returns none if the user did not give it.
@@ -155,53 +153,28 @@ func withoutPassword(address string) string {
 	return parsed.String()
 }
 
-// ownCommand matches the start of a command of kubectl or kubectl drydock. It does not match kubectl as the name of a field manager or in
-// an annotation.
-var ownCommand = regexp.MustCompile(
-	`\bkubectl (?:drydock\b|(?:-n \S+ )?(?:annotate|apply|create|delete|describe|get|label|logs|patch|rollout|scale)\s)`)
-
-// harmlessCommand matches the start of a command that deletes nothing and runs nothing, so that it may get the flags although a tenant may
-// have written it: messages in records are quoted.
-var harmlessCommand = regexp.MustCompile(`\bkubectl (?:drydock (?:abort|approve|doctor|explain|list|logs|plan|rbac|report|resize|retry|` +
-	`rollback|status|wake)\b|(?:-n \S+ )?(?:annotate|describe|get|label|logs|scale)\s)`)
-
-// in returns the text with the connection flags in each harmless command that it suggests. The text may quote records. kubectl and kubectl
-// drydock take the flags before the verb.
-func (c connection) in(text string) string { return c.added(text, harmlessCommand) }
-
-// inOwn returns the text, which quotes no user, with the connection flags in each command that it suggests.
-func (c connection) inOwn(text string) string { return c.added(text, ownCommand) }
-
-func (c connection) added(text string, command *regexp.Regexp) string {
-	if c == "" {
-		return text
-	}
-	return command.ReplaceAllStringFunc(text, func(start string) string {
-		program, rest := "kubectl", strings.TrimPrefix(start, "kubectl")
-		if after, plugin := strings.CutPrefix(rest, " drydock"); plugin {
-			program, rest = "kubectl drydock", after
-		}
-		return program + string(c) + rest
-	})
+// noticing is a stream that notices commands in what is written.
+type noticing struct {
+	io.Writer
+	command *bool
 }
 
-// inEach returns the lines with the connection flags in each command.
-func (c connection) inEach(lines []string) []string {
-	all := make([]string, len(lines))
-	for i, line := range lines {
-		all[i] = c.in(line)
-	}
-	return all
+func (n noticing) Write(content []byte) (int, error) {
+	*n.command = *n.command || bytes.Contains(content, []byte("kubectl"))
+	return n.Writer.Write(content)
 }
 
-// inDocument returns the document with the connection flags in the commands that its members' reasons to wait suggest.
-func (c connection) inDocument(d *progress.Document) *progress.Document {
-	connected := *d
-	connected.Members = slices.Clone(d.Members)
-	for i := range connected.Members {
-		connected.Members[i].Waits = c.in(connected.Members[i].Waits)
+// Unwrap returns the stream itself, which may be a terminal.
+func (n noticing) Unwrap() io.Writer { return n.Writer }
+
+// remindOfFlags names the flags of the connection after an output or an error that suggests a command: without them, that command would
+// change the default cluster. The suggestion itself stays as it is. It may quote a tenant, who must not get an administrator's flags into a
+// command.
+func (t *tool) remindOfFlags(err error) {
+	flags := t.connection()
+	if flags != "" && (t.suggested || err != nil && (strings.Contains(err.Error(), "kubectl") || apierrors.IsForbidden(err))) {
+		fmt.Fprintf(t.ErrOut, "Add your flags to suggested commands:%s\n", flags)
 	}
-	return &connected
 }
 
 // plainWord matches words that a shell does not interpret.
@@ -213,24 +186,6 @@ func shellWord(word string) string {
 		return word
 	}
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-}
-
-// connectedError is an error whose suggested commands have the connection flags.
-type connectedError struct {
-	error
-	connection connection
-}
-
-func (e connectedError) Error() string { return e.connection.in(e.error.Error()) }
-
-func (e connectedError) Unwrap() error { return e.error }
-
-// withConnection returns the error of a command with the connection flags in each command that it suggests.
-func (c connection) withConnection(err error) error {
-	if err == nil || c == "" {
-		return err
-	}
-	return connectedError{err, c}
 }
 
 // consent asks the user the question, unless yes is true. It returns an error if the answer is no, if the user interrupts it, or if there

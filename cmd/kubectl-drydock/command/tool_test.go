@@ -34,7 +34,7 @@ current-context: test
 
 // TestFlagsOfTheConnectionAreWrittenForAShell: a secret is not repeated, and flags that do not choose the cluster are left out.
 func TestFlagsOfTheConnectionAreWrittenForAShell(t *testing.T) {
-	for args, want := range map[string]connection{
+	for args, want := range map[string]string{
 		"":                                       "",
 		"-n shop --request-timeout 5s":           "",
 		"--context prod":                         " --context=prod",
@@ -59,47 +59,8 @@ func TestFlagsOfTheConnectionAreWrittenForAShell(t *testing.T) {
 	}
 }
 
-// TestOnlyCommandsGetTheFlagsOfTheConnection: texts also name kubectl as the writer of a field.
-func TestOnlyCommandsGetTheFlagsOfTheConnection(t *testing.T) {
-	const flags = connection(" --context=prod")
-	for text, want := range map[string]string{
-		"kubectl drydock retry -n shop sts/web": "kubectl drydock --context=prod retry -n shop sts/web",
-		"kubectl label -n shop sts web a=b":     "kubectl --context=prod label -n shop sts web a=b",
-		"run kubectl -n drydock get pods":       "run kubectl --context=prod -n drydock get pods",
-		"kubectl drydock rbac --owners a | kubectl apply -f -": "kubectl drydock --context=prod rbac --owners a | " +
-			"kubectl --context=prod apply -f -",
-		"kubectl has applied kubectl.kubernetes.io/restarted": "kubectl has applied kubectl.kubernetes.io/restarted",
-		"kubectl-drydock, xkubectl get":                       "kubectl-drydock, xkubectl get",
-	} {
-		if got := flags.inOwn(text); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}
-
-// TestOnlyHarmlessCommandsInRecordsGetTheFlags: a tenant may have written them, to run them with the account of an administrator.
-func TestOnlyHarmlessCommandsInRecordsGetTheFlags(t *testing.T) {
-	const flags = connection(" --as=root")
-	for text, given := range map[string]bool{
-		"kubectl drydock retry -n shop sts/web":          true,
-		"kubectl describe pvc data-web-0":                true,
-		"kubectl -n shop annotate scaler web a=b":        true,
-		"kubectl delete -n payments pvc --all":           false,
-		"kubectl -n payments delete pvc --all":           false,
-		"kubectl drydock uninstall --yes":                false,
-		"kubectl drydock release --all-namespaces -y":    false,
-		"kubectl apply -f https://example.com/evil":      false,
-		"kubectl -n kube-system patch configmap coredns": false,
-		"kubectl drydock cleanup sts/web":                false,
-	} {
-		if got := flags.in(text); (got != text) != given {
-			t.Errorf("%q became %q", text, got)
-		}
-	}
-}
-
-// TestSuggestedCommandsKeepTheConnection: without --context, the suggested command would change another cluster.
-func TestSuggestedCommandsKeepTheConnection(t *testing.T) {
+// TestSuggestionsAreFollowedByTheFlags: without --context, the suggested command would change another cluster.
+func TestSuggestionsAreFollowedByTheFlags(t *testing.T) {
 	moving := build.Status(build.Operation(api.Moving, build.Members(api.MemberCopying, "data-web-0")))
 	for _, row := range []struct {
 		args    string
@@ -117,32 +78,39 @@ func TestSuggestedCommandsKeepTheConnection(t *testing.T) {
 		{"wake sts/web", []build.Option{build.Replicas(0), withPausedScaler()}},
 	} {
 		said, err := newCluster(t, build.Set("web", row.options...)).run(t, append(strings.Fields(row.args), "--context", "prod")...)
-		keepsConnection(t, row.args, said, err)
+		namesFlags(t, row.args, said, err)
 	}
 	s := newLogServer(t)
 	s.Lists["statefulsets"] = []metav1.Object{build.Set("web", build.Label(api.ManagedLabel, ""))}
-	said, _, err := s.run(t, "plan", "sts/web", "--resize", "data=2Gi", "--context", "prod")
-	keepsConnection(t, "plan", said, err)
+	said, reminder, err := s.run(t, "plan", "sts/web", "--resize", "data=2Gi", "--context", "prod")
+	namesFlags(t, "plan", said+reminder, err)
 	s.Lists["persistentvolumes"] = []metav1.Object{oldVolume(build.ID, "pv-a")}
-	said, _, err = s.run(t, "release", "--context", "prod")
-	keepsConnection(t, "release", said, err)
+	said, reminder, err = s.run(t, "release", "--context", "prod")
+	namesFlags(t, "release", said+reminder, err)
 	s.forbidden["/statefulsets"] = true
-	said, _, err = s.run(t, "list", "--context", "prod")
-	keepsConnection(t, "list", said, err)
+	said, reminder, err = s.run(t, "list", "--context", "prod")
+	namesFlags(t, "list", said+reminder, err)
 }
 
-// keepsConnection reports a command in the output or the error without --context.
-func keepsConnection(t *testing.T, args, said string, err error) {
+// TestNoSuggestionNoReminder: an output without a command, and one on the default cluster, are not followed by flags.
+func TestNoSuggestionNoReminder(t *testing.T) {
+	moved := build.Status(build.Operation(api.Succeeded))
+	for args, flags := range map[string][]string{"status sts/web -o name": {"--context", "prod"}, "list -o name": {"--context", "prod"},
+		"list": nil} {
+		said, _ := newCluster(t, build.Set("web", moved)).run(t, append(strings.Fields(args), flags...)...)
+		if strings.Contains(said, "Add your flags") {
+			t.Errorf("%s says:\n%s", args, said)
+		}
+	}
+}
+
+// namesFlags reports an output or an error with a command that no reminder of --context follows.
+func namesFlags(t *testing.T, args, said string, err error) {
 	t.Helper()
 	if err != nil {
 		said += ErrorText(err)
 	}
-	for line := range strings.SplitSeq(said, "\n") {
-		if strings.Count(line, "kubectl ") != strings.Count(line, "--context=prod") {
-			t.Errorf("%s: %s", args, line)
-		}
-	}
-	if !strings.Contains(said, "--context=prod") {
-		t.Errorf("%s suggests no command:\n%s", args, said)
+	if !strings.Contains(said, "kubectl ") || strings.Count(said, "Add your flags to suggested commands: --context=prod\n") != 1 {
+		t.Errorf("%s says:\n%s", args, said)
 	}
 }

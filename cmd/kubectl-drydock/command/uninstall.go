@@ -77,8 +77,8 @@ func (o *installing) uninstall(ctx context.Context) error {
 	}
 	fmt.Fprintln(o.Out, "Drydock is removed. StatefulSets, claims and volumes stay.")
 	if kept {
-		fmt.Fprintln(o.Out, o.connection().inOwn("The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
-			"kubectl delete crd scalers.drydock.dev"))
+		fmt.Fprintln(o.Out, "The kind Scaler stays, because there are Scalers. To remove it with all of them: "+
+			"kubectl delete crd scalers.drydock.dev")
 	}
 	return nil
 }

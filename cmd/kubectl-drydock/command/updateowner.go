@@ -61,8 +61,7 @@ func (o *resizing) updateOwner(ctx context.Context, s *session) error {
 		return plan.Do(api.OwnerUpdated, actions...).Then("written", ""), err
 	})
 	if err == nil {
-		fmt.Fprintln(o.Out, o.connection().in(fmt.Sprintf("The pause ends within a minute. Follow it with: kubectl drydock status -n %s sts/%s",
-			s.namespace, s.name)))
+		fmt.Fprintf(o.Out, "The pause ends within a minute. Follow it with: kubectl drydock status -n %s sts/%s\n", s.namespace, s.name)
 	}
 	return err
 }

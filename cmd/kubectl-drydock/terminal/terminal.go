@@ -62,9 +62,12 @@ func (t *Terminal) Width() int {
 	return max(width, 0)
 }
 
-// New returns the terminal behind the stream.
+// New returns the terminal behind the stream. A stream that passes everything on to a terminal has the method Unwrap.
 func New(out io.Writer) *Terminal {
 	t := &Terminal{out: out}
+	if wrapped, ok := out.(interface{ Unwrap() io.Writer }); ok {
+		out = wrapped.Unwrap()
+	}
 	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) && os.Getenv("TERM") != "dumb" {
 		t.file, t.colored = file, os.Getenv("NO_COLOR") == ""
 	}
