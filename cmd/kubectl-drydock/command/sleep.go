@@ -251,7 +251,8 @@ func (o *sleeping) howToStart(set *appsv1.StatefulSet) string {
 		record := operation.Of(set).Scale
 		name := text.Printable(record.Scaler.Name)
 		if record.Paused {
-			return fmt.Sprintf("its Scaler %s is paused. End the pause with: %skubectl patch scaler -n %s %s --type=merge -p '{\"spec\":{\"paused\":false}}'",
+			return fmt.Sprintf("its Scaler %s is paused. End the pause with: %skubectl patch scaler -n %s %s --type=merge "+
+				"-p '{\"spec\":{\"paused\":false}}'",
 				name, first, set.Namespace, shellWord(name))
 		}
 		return fmt.Sprintf("its Scaler %s decides its count. Scale it with: %skubectl scale -n %s scaler %s --replicas=N", name, first,
