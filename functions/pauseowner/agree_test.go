@@ -225,7 +225,7 @@ func TestOwnerIsUpdatedOnlyIfAllAgree(t *testing.T) {
 			if err := unstructured.SetNestedField(record.Object.Object, "256Mi", "spec", "persistence", "storage"); err != nil {
 				t.Fatal(err)
 			}
-		}, "another client has written spec.persistence.storage since the pause began"},
+		}, "another client has written spec.persistence.storage since its operator last worked"},
 		"the resize has failed":       {ended(api.Failed), "only if the latest resize has succeeded"},
 		"another request was refused": {ended(api.Refused), "only if the latest resize has succeeded"},
 		"the API server rejects it": {func(in *Input) {
@@ -310,9 +310,9 @@ func TestNextResizeKeepsWhatOperatorLastSaw(t *testing.T) {
 		owner Owner
 		want  []api.OwnerField
 	}{
-		"it is paused for an earlier resize":            {paused, field("64Mi")},
-		"the earlier pause has ended in agreement":      {resumed, field("128Mi")},
-		"the earlier pause has ended without agreement": {rabbit(t, "64Mi"), nil},
+		"it is paused for an earlier resize":                                                {paused, field("64Mi")},
+		"the earlier pause has ended in agreement":                                          {resumed, field("128Mi")},
+		"the earlier pause has ended without agreement, and the operator still can undo it": {rabbit(t, "64Mi"), field("128Mi")},
 	} {
 		if got := next(row.owner, "128Mi"); !slices.Equal(got, row.want) {
 			t.Errorf("%s: %+v, want %+v", name, got, row.want)

@@ -41,12 +41,12 @@ type PausedSetting struct {
 type Holder struct {
 	Operation string `json:"operation"`
 	Set       string `json:"set"`
-	// Fields are those about the set's claims that agreed with its templates when the operator last worked. Only a resize has them: its
-	// operator may undo what the resize has changed since.
+	// Fields are those about the set's claims that its operator follows, with the values of the set's templates when the operator last
+	// worked. Only a resize has them: its operator may undo what the resize has changed since.
 	Fields []OwnerField `json:"fields,omitempty"`
 }
 
-// OwnerField is a field of the custom resource about a claim template, with the field's value, or "" if it had none.
+// OwnerField is a field of the custom resource about a claim template, with the value that the operator has followed, or "" for none.
 type OwnerField struct {
 	Template string `json:"template"`
 	Path     string `json:"path"`

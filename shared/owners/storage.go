@@ -82,23 +82,27 @@ func templatesOf(set *appsv1.StatefulSet) []api.TemplateTarget {
 	return all
 }
 
-// Agreeing returns the fields of the object about the set's claims that have the values of the set's templates. The operator ignores other
-// fields, or cannot follow them.
-func (r Row) Agreeing(object *unstructured.Unstructured, set *appsv1.StatefulSet) []api.OwnerField {
+// Followed returns the fields of the object about the set's claims that its operator follows, with the values of the set's templates: what
+// the operator has done when it last worked. A field that differs is one of them if the operator cannot leave it so for long: a user has
+// written it a moment ago. Otherwise the operator ignores the field, or cannot follow it.
+func (r Row) Followed(object *unstructured.Unstructured, set *appsv1.StatefulSet) []api.OwnerField {
 	var all []api.OwnerField
 	for _, t := range templatesOf(set) {
 		for _, f := range r.fieldsOf(object, set.Name, t) {
-			if f.agrees() {
+			switch {
+			case f.agrees():
 				all = append(all, api.OwnerField{Template: t.Name, Path: f.Path, Value: f.Has})
+			case f.Has != "" && f.Wants != "" && (r.OnDifference == Recreates || r.OnDifference == Grows && f.grows()):
+				all = append(all, api.OwnerField{Template: t.Name, Path: f.Path, Value: f.Wants})
 			}
 		}
 	}
 	return all
 }
 
-// Differences returns the fields of the object that had the values of the set's templates before, and do not have them since the templates
-// have changed. A field that the row does not name, or a size that the object does not have, is no difference: only the
-// operator knows its meaning.
+// Differences returns the fields of the object that do not have the values of the set's templates since the templates have changed. before
+// are the fields that its operator followed. A field that the row does not name, or a size that the object does not have, is no difference:
+// only the operator knows its meaning.
 func (r Row) Differences(object *unstructured.Unstructured, set *appsv1.StatefulSet, before []api.OwnerField) []Difference {
 	var found []Difference
 	for _, t := range templatesOf(set) {
@@ -189,6 +193,13 @@ func (f claimField) isValue(value string) bool {
 	a, errA := bounded.Quantity(value)
 	b, errB := bounded.Quantity(f.Wants)
 	return errA == nil && errB == nil && a.Cmp(b) == 0
+}
+
+// grows reports whether the object has a larger size than the template.
+func (f claimField) grows() bool {
+	has, errHas := bounded.Quantity(f.Has)
+	wants, errWants := bounded.Quantity(f.Wants)
+	return f.isSize && errHas == nil && errWants == nil && has.Cmp(wants) > 0
 }
 
 // textAt returns the value of the field as text, or "". A size may be a number of bytes.

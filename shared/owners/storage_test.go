@@ -197,13 +197,13 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// TestOnlyAgreedFieldsDiffer: a field that the set has not followed before the resize says nothing. A field that another client has changed
-// since is marked.
-func TestOnlyAgreedFieldsDiffer(t *testing.T) {
+// TestOnlyFollowedFieldsDiffer: a field that the operator has not followed before the resize says nothing. A field that another client has
+// changed since is marked.
+func TestOnlyFollowedFieldsDiffer(t *testing.T) {
 	object, row := objectOf(t, prometheus)
 	before, after := build.Set("prometheus-p", build.Template("db", "2Gi", "")), build.Set("prometheus-p", build.Template("db", "3Gi", ""))
 	const path = "spec.storage.volumeClaimTemplate.spec.resources.requests.storage"
-	former := row.Agreeing(object, before)
+	former := row.Followed(object, before)
 	if !slices.Contains(former, api.OwnerField{Template: "db", Path: path, Value: "2Gi"}) {
 		t.Fatalf("the object agrees in %+v", former)
 	}
@@ -213,9 +213,22 @@ func TestOnlyAgreedFieldsDiffer(t *testing.T) {
 	if found := row.Differences(object, before, former); len(found) > 0 {
 		t.Errorf("without a change of the set, it differs in %+v", found)
 	}
-	never := row.Agreeing(object, build.Set("prometheus-p", build.Template("db", "1Gi", "")))
-	if found := row.Differences(object, after, never); len(found) > 0 {
-		t.Errorf("the set has never followed the field, and it differs in %+v", found)
+	smaller := build.Set("prometheus-p", build.Template("db", "1Gi", ""))
+	if found := row.Differences(object, after, row.Followed(object, smaller)); len(found) != 1 || !found[0].Edited {
+		t.Errorf("its operator follows each edit, and it differs in %+v", found)
+	}
+	growing := row
+	growing.OnDifference = Grows
+	for size, differs := range map[string]bool{"1Gi": true, "2500Mi": false} { // the object has 2Gi
+		former := growing.Followed(object, build.Set("prometheus-p", build.Template("db", size, "")))
+		if found := growing.Differences(object, after, former); (len(found) > 0) != differs {
+			t.Errorf("its operator makes claims of %s larger, and it differs in %+v", size, found)
+		}
+	}
+	passive := row
+	passive.OnDifference = Blocks
+	if found := row.Differences(object, after, passive.Followed(object, smaller)); len(found) > 0 {
+		t.Errorf("its operator has not followed the field, and it differs in %+v", found)
 	}
 	other := build.Set("prometheus-p", build.Template("cache", "3Gi", ""))
 	if found := row.Differences(object, other, former); len(found) > 0 {
