@@ -392,7 +392,7 @@ func TestDeepScalerStopsOnlyItself(t *testing.T) {
 	lists["scalers"] = []metav1.Object{deep, pilot(withHooks)}
 	lists["statefulsets"] = []metav1.Object{web(2, withRecord(api.PreScaling, timeless)),
 		build.Set("deep", build.Replicas(2), build.Annotation(api.ScaleAnnotation, ended.Encode()))}
-	f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+	f := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler))
 	plans := map[string]plan.Plan{}
 	for _, set := range []string{"web", "deep"} {
 		in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: set})
@@ -432,7 +432,7 @@ func TestUnreadPodsOfHookAreReported(t *testing.T) {
 				lists["pods"] = append(lists["pods"], pod)
 			}
 			delete(lists, row.drop)
-			f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+			f := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler))
 			in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil || len(in.HookPods) != row.pods || !strings.HasPrefix(in.Kills.Unread, row.unread) ||
 				(in.Kills.Unread == "") != (row.unread == "") {
@@ -464,7 +464,7 @@ func TestRecordsOfStopsAreObserved(t *testing.T) {
 		"a scaling of its Scaler begins":                   {web(3, withRecord(api.PreScaling)), true, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := build.Stop(func(s *api.Stop) { s.Set.Name = "db" })
+			other := build.Stop(func(s *api.Stop) { s.Set.Name, s.Operation = "db", "0123456789ab" })
 			lists := build.EmptyLists()
 			lists["controllerrevisions"] = []metav1.Object{stopOf(build.Stop()), stopOf(other),
 				resources.MakeJournal(web(3), build.Operation(api.Moving))}
@@ -474,7 +474,7 @@ func TestRecordsOfStopsAreObserved(t *testing.T) {
 			if row.hasScaler {
 				lists["scalers"] = []metav1.Object{pilot()}
 			}
-			f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+			f := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler))
 			in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web", Operation: row.operation})
 			if err != nil || len(in.Records) != row.want {
 				t.Errorf("%d records, want %d; %v", len(in.Records), row.want, err)

@@ -149,8 +149,8 @@ func newSetWithoutDrydock(t *testing.T) *stage.Stage {
 	return s
 }
 
-// removeDrydock removes all of Drydock, and also what `kubectl drydock uninstall` leaves: the roles of `kubectl drydock rbac`, which earlier
-// tests have granted.
+// removeDrydock removes all of Drydock, and also what `kubectl drydock uninstall` leaves: the roles of `kubectl drydock rbac`, which
+// earlier tests have granted.
 func removeDrydock(t *testing.T, s *stage.Stage) {
 	t.Helper()
 	userRuns(t, s, "uninstall", "--yes")
