@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -217,6 +218,9 @@ func (s *Server) list(r *Request, kind kind) ([]byte, error) {
 		if (r.Namespace == "" || o.GetNamespace() == r.Namespace) && selector.Matches(labels.Set(o.GetLabels())) && fieldSelector.Matches(named) {
 			texts = append(texts, s.text(o))
 		}
+	}
+	if s.Backwards {
+		slices.Reverse(texts)
 	}
 	from, _ := strconv.Atoi(query.Get("continue"))
 	texts, next := texts[min(from, len(texts)):], ""

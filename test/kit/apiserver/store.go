@@ -67,6 +67,7 @@ type Admission interface{ Admit(w Write) error }
 
 // Server holds the objects. Only one goroutine may use it at a time.
 type Server struct {
+	Backwards bool // lists are in the opposite order: Kubernetes promises none
 	admission Admission
 	version   int
 	kinds     map[string]kind // by resource
