@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 )
 
@@ -17,8 +18,12 @@ type Front struct {
 	server *Server
 }
 
-// NewFront returns the front of a new server.
-func NewFront() *Front { return &Front{server: New(nil)} }
+// NewFront returns the front of a new server with objects of known kinds.
+func NewFront(objects ...metav1.Object) *Front {
+	f := &Front{server: New(nil)}
+	f.server.Add(objects...)
+	return f
+}
 
 // Config connects clients without a network.
 func (f *Front) Config() *rest.Config {

@@ -9,6 +9,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -104,6 +105,18 @@ func (s *Server) List(resource string) []*Object {
 		all[i] = s.objects[k]
 	}
 	return all
+}
+
+// Add stores objects of known kinds as they are.
+func (s *Server) Add(objects ...metav1.Object) {
+	for _, o := range objects {
+		of := reflect.TypeOf(o).Elem().Name()
+		for resource, k := range s.kinds {
+			if k.name == of {
+				s.Put(resource, o)
+			}
+		}
+	}
 }
 
 // Put stores an object of any kind as it is, with its UID and its resourceVersion, and replaces one with its name. The server learns a kind
