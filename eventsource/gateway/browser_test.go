@@ -83,7 +83,7 @@ func TestBrowserReachesSiteWithoutHelp(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, set("web", asleep()))
 	url := site(t, c.gateway(t, Options{}), "names=shop/web&refresh_frequency=1s&show_details=true", func(n int64) {
-		switch at := with(api.AwakeUntilAnnotation, c.get("shop/web").Annotations[api.AwakeUntilAnnotation]); n {
+		switch at := with(api.AwakeUntilAnnotation, c.get("web").Annotations[api.AwakeUntilAnnotation]); n {
 		case 2:
 			c.put(set("web", sleep(api.Waking, ""), replicas(2, 1), at))
 		case 3:

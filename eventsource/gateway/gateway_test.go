@@ -17,11 +17,9 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
-	"drydock.dev/shared/kube"
 	"drydock.dev/test/golden"
 )
 
@@ -115,7 +113,7 @@ func TestAnswers(t *testing.T) {
 		})
 	}
 	for _, name := range []string{"held", "never", "stranger", "x", "y", "off"} {
-		if _, written := c.get("shop/" + name).Annotations[api.AwakeUntilAnnotation]; written {
+		if _, written := c.get(name).Annotations[api.AwakeUntilAnnotation]; written {
 			t.Errorf("a session is written on %s", name)
 		}
 	}
@@ -197,7 +195,7 @@ func TestConflictIsRetried(t *testing.T) {
 	if w := get(t, c.gateway(t, Options{}), "/api/strategies/poke?names=shop/web"); w.Code != 200 {
 		t.Fatal(w.Body)
 	}
-	if web := c.get("shop/web"); web.Annotations["team"] != "data" || web.Annotations[api.AwakeUntilAnnotation] == "" {
+	if web := c.get("web"); web.Annotations["team"] != "data" || web.Annotations[api.AwakeUntilAnnotation] == "" {
 		t.Errorf("%v", web.Annotations)
 	}
 }
@@ -205,8 +203,8 @@ func TestConflictIsRetried(t *testing.T) {
 func TestAPIServerErrorIsNotDisclosed(t *testing.T) {
 	var log bytes.Buffer
 	c := newCluster(t, set("web"))
-	c.setFail(500)
-	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
+	c.fails.Store(true)
+	g := New(c.client(), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
 	for path, kind := range map[string]string{pathDynamic: pageKind, pathPoke: "application/problem+json",
 		pathBlocking: "application/problem+json"} {
 		w := get(t, g, path+"?names=shop/web&show_details=true")
@@ -226,7 +224,7 @@ func TestAPIServerErrorIsNotDisclosed(t *testing.T) {
 func TestLogHasOnlyNamesOfTheQuery(t *testing.T) {
 	var log bytes.Buffer
 	c := newCluster(t, set("web"))
-	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
+	g := New(c.client(), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
 	get(t, g, "/api/strategies/poke?names=statefulset_shop_web_1&display_name=secret&theme=secret&token=secret")
 	get(t, g, "/health")
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
@@ -240,10 +238,10 @@ func TestLogHasOnlyNamesOfTheQuery(t *testing.T) {
 func TestBlockingWaitsUntilReady(t *testing.T) {
 	c := newCluster(t, set("web", asleep()))
 	g := c.gateway(t, Options{})
-	time.AfterFunc(300*time.Millisecond, func() { c.setFail(500) }) // a failure of the API server does not end the wait
+	time.AfterFunc(300*time.Millisecond, func() { c.fails.Store(true) }) // a failure of the API server does not end the wait
 	time.AfterFunc(700*time.Millisecond, func() {
-		c.setFail(0)
-		c.put(set("web", sleep(api.Waking, ""), with(api.AwakeUntilAnnotation, c.get("shop/web").Annotations[api.AwakeUntilAnnotation])))
+		c.fails.Store(false)
+		c.put(set("web", sleep(api.Waking, ""), with(api.AwakeUntilAnnotation, c.get("web").Annotations[api.AwakeUntilAnnotation])))
 	})
 	start := time.Now()
 	w := get(t, g, "/api/strategies/blocking?names=shop/web&timeout=10s")
@@ -257,11 +255,7 @@ func TestBlockingWaitsUntilReady(t *testing.T) {
 
 func TestBlockingEndsWhenSetIsDeleted(t *testing.T) {
 	c := newCluster(t, set("web", asleep()))
-	time.AfterFunc(300*time.Millisecond, func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.sets, "shop/web")
-	})
+	time.AfterFunc(300*time.Millisecond, func() { c.remove("web") })
 	if w := get(t, c.gateway(t, Options{}), "/api/strategies/blocking?names=shop/web&timeout=20s"); w.Code != 404 {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -329,7 +323,7 @@ func TestOptionsHaveDefaults(t *testing.T) {
 func TestSessionIsLimited(t *testing.T) {
 	c := newCluster(t, set("web"))
 	get(t, c.gateway(t, Options{LongestSession: time.Hour}), "/api/strategies/poke?names=shop/web&session_duration=9000h")
-	if at := idle.MemberOf(c.get("shop/web")).Rules.AwakeUntil; time.Until(at) > time.Hour+2*time.Minute || time.Until(at) < time.Hour {
+	if at := idle.MemberOf(c.get("web")).Rules.AwakeUntil; time.Until(at) > time.Hour+2*time.Minute || time.Until(at) < time.Hour {
 		t.Errorf("awake until %s", at)
 	}
 }

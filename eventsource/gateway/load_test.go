@@ -16,10 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	"drydock.dev/shared/api"
-	"drydock.dev/shared/kube"
 )
 
 // TestWaitingVisitorsShareReads: the number of reads does not grow with the number of visitors.
@@ -58,7 +55,7 @@ func TestShortSessionsDoNotCauseManyWrites(t *testing.T) {
 
 func TestFailedReadIsCached(t *testing.T) {
 	c := newCluster(t, set("web"))
-	c.setFail(500)
+	c.fails.Store(true)
 	var asked atomic.Int64
 	c.onRequest = func() { asked.Add(1) }
 	g := c.gateway(t, Options{})
@@ -156,7 +153,7 @@ func TestTokenIsNeverPrinted(t *testing.T) {
 	o := Options{Token: "s3cret"}
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("started", "token", o.Token)
 	c := newCluster(t, set("web"))
-	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, o,
+	g := New(c.client(), api.Settings{}, o,
 		slog.New(slog.NewJSONHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})))
 	r := httptest.NewRequestWithContext(t.Context(), "GET", pathPoke+"?names=shop/web", nil)
 	r.Header.Set("Authorization", "Bearer s3cret2")
@@ -195,7 +192,7 @@ func TestAnswerDoesNotDiscloseWhichSetsExist(t *testing.T) {
 func TestBusySiteDoesNotFillLog(t *testing.T) {
 	var log bytes.Buffer
 	c := newCluster(t, set("web"))
-	g := New(kube.NewClient(&rest.Config{Host: c.url}), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
+	g := New(c.client(), api.Settings{}, Options{}, slog.New(slog.NewJSONHandler(&log, nil)))
 	for range 50 {
 		get(t, g, pathDynamic+"?names=shop/web")
 	}

@@ -91,9 +91,7 @@ func TestStreamOfAllSetsRequiresToken(t *testing.T) {
 	if event, info := next(t, lines); event != "created" || info.Name != "shop/web" {
 		t.Errorf("%s %+v", event, info)
 	}
-	c.mu.Lock()
-	delete(c.sets, "shop/web")
-	c.mu.Unlock()
+	c.remove("web")
 	if event, info := next(t, lines); event != "removed" || info.Name != "shop/web" {
 		t.Errorf("%s %+v", event, info)
 	}

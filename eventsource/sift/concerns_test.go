@@ -347,7 +347,7 @@ func TestDeepScalerStopsNoSweep(t *testing.T) {
 		build.Status(build.Operation(api.Reverting, build.Due(-time.Hour))))}
 	to, tick := &sentEvents{}, event.New()
 	tick.SetType(events.Tick)
-	_, err = New(kube.NewClient(lists.Serve(t)), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+	_, err = New(kube.NewClient(lists.Serve()), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
 	if err != nil || len(to.events) == 0 {
 		t.Errorf("one Scaler of one tenant stops the sweep of the whole cluster: %d events, %.300v", len(to.events), err)
 	}
@@ -376,7 +376,7 @@ func TestForgedLinkFailsNoSweep(t *testing.T) {
 			build.Status(build.Operation(api.Reverting, build.Due(-time.Hour))))}
 		tick := event.New()
 		tick.SetType(events.Tick)
-		_, err := New(kube.NewClient(lists.Serve(t)), api.Settings{}, serve.NewSender(broker.URL, nil), slog.New(slog.DiscardHandler)).
+		_, err := New(kube.NewClient(lists.Serve()), api.Settings{}, serve.NewSender(broker.URL, nil), slog.New(slog.DiscardHandler)).
 			Handle(t.Context(), tick)
 		if err != nil {
 			t.Errorf("%s: %.200v", name, err)

@@ -104,7 +104,7 @@ func TestSweepComputesFigures(t *testing.T) {
 	for _, name := range slices.Sorted(maps.Keys(cases)) {
 		lists := build.EmptyLists()
 		maps.Copy(lists, cases[name])
-		f := New(kube.NewClient(lists.Serve(t)), build.Settings(), nil, slog.New(slog.DiscardHandler))
+		f := New(kube.NewClient(lists.Serve()), build.Settings(), nil, slog.New(slog.DiscardHandler))
 		found := newFindings(build.Now)
 		if err := f.sweepAll(t.Context(), build.Now, found); err != nil {
 			t.Fatal(err)

@@ -49,7 +49,7 @@ func sweptSets(t *testing.T, objects ...metav1.Object) string {
 		}
 		lists[plural] = append(lists[plural], o)
 	}
-	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
+	f := New(kube.NewClient(lists.Serve()), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
 	found := newFindings(time.Unix(1, 0))
 	now := build.Now.Add(time.Minute) // not a minute that checks paused owners
 	if err := f.sweepSets(t.Context(), "", now, found); err != nil {

@@ -57,7 +57,7 @@ func sweepLists(t *testing.T, lists build.Lists, to *sentEvents) error {
 	t.Helper()
 	tick := event.New()
 	tick.SetType(events.Tick)
-	_, err := New(kube.NewClient(lists.Serve(t)), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
+	_, err := New(kube.NewClient(lists.Serve()), api.Settings{}, to, slog.New(slog.DiscardHandler)).Handle(t.Context(), tick)
 	return err
 }
 
@@ -343,7 +343,7 @@ func TestClaimsAreComparedWithAnyTickPeriod(t *testing.T) {
 func TestPausedOwnersAreCheckedWithAnyTickPeriod(t *testing.T) {
 	lists := build.EmptyLists()
 	lists["controllerrevisions"] = []metav1.Object{pauseRecord(build.SleepID, "uid-db", time.Hour)}
-	f := New(kube.NewClient(lists.Serve(t)), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
+	f := New(kube.NewClient(lists.Serve()), build.SleepSettings(), nil, slog.New(slog.DiscardHandler))
 	for first := range 10 {
 		checked := 0
 		for i := range 4 {
@@ -416,7 +416,7 @@ func TestLongQueueStarvesNoSet(t *testing.T) {
 	seen := map[string]int{}
 	for range 100 {
 		ctx, cancel := context.WithCancel(t.Context())
-		f := New(kube.NewClient(build.EmptyLists().Serve(t)), api.Settings{}, &fewSends{left: 3, stop: cancel, seen: seen},
+		f := New(kube.NewClient(build.EmptyLists().Serve()), api.Settings{}, &fewSends{left: 3, stop: cancel, seen: seen},
 			slog.New(slog.DiscardHandler))
 		_ = f.sendAll(ctx, findingsWith(map[string]int{"shop": 6}))
 		cancel()
@@ -495,7 +495,7 @@ func TestSweepWakesOnlyResizesWhoseTurnHasCome(t *testing.T) {
 			to := &sentEvents{}
 			tick := event.New()
 			tick.SetType(events.Tick)
-			sift := New(kube.NewClient(lists.Serve(t)), api.Settings{Movers: 1}, to, slog.New(slog.DiscardHandler))
+			sift := New(kube.NewClient(lists.Serve()), api.Settings{Movers: 1}, to, slog.New(slog.DiscardHandler))
 			if _, err := sift.Handle(t.Context(), tick); err != nil {
 				t.Fatal(err)
 			}
@@ -517,7 +517,7 @@ func TestSweepWakesNoResizeThatAFullListRefuses(t *testing.T) {
 	}
 	lists := build.EmptyLists()
 	lists["configmaps"] = []metav1.Object{config}
-	sift := New(kube.NewClient(lists.Serve(t)), api.Settings{Movers: 1}, &sentEvents{}, slog.New(slog.DiscardHandler))
+	sift := New(kube.NewClient(lists.Serve()), api.Settings{Movers: 1}, &sentEvents{}, slog.New(slog.DiscardHandler))
 	found := newFindings(build.Now)
 	for operation := range config.Data {
 		found.active[operationKey{build.Namespace, operation}] = api.KindResize

@@ -130,6 +130,7 @@ func moving(copied int64) *api.Resize {
 func event(name, kind, reason, message string, ago time.Duration) *corev1.Event {
 	e := &corev1.Event{Type: kind, Reason: reason, Message: message, LastTimestamp: metav1.NewTime(build.Now.Add(-ago))}
 	e.Namespace, e.Name, e.UID = build.Namespace, name, types.UID("uid-"+name)
+	e.InvolvedObject = corev1.ObjectReference{Kind: "StatefulSet", Namespace: build.Namespace, Name: "web"}
 	return e
 }
 

@@ -36,7 +36,7 @@ func read(objects ...metav1.Object) build.Lists {
 
 func functionOn(t *testing.T, lists build.Lists) *Function {
 	t.Helper()
-	return New(kube.NewClient(lists.Serve(t)), settings(), slog.New(slog.DiscardHandler))
+	return New(kube.NewClient(lists.Serve()), settings(), slog.New(slog.DiscardHandler))
 }
 
 // observed returns the input of an event for the set. The API server accepts each pod that the function tries.
@@ -86,7 +86,7 @@ func TestObservedObjects(t *testing.T) {
 	}
 	newest := build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-1" })
 	gone := build.Edit(func(s *appsv1.StatefulSet) { s.Status.UpdateRevision = "web-2" })
-	const all = "data-web-0 data-web-7 web-0 web-9 backup web-3"
+	const all = "data-web-0 data-web-7 backup web-0 web-3 web-9"
 	for name, row := range map[string]struct {
 		set  *appsv1.StatefulSet
 		want string

@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -383,7 +382,7 @@ func (in Input) after(a plan.Action) Input {
 		pod.UID, pod.ResourceVersion, pod.CreationTimestamp, pod.Status.Phase = "uid-new", "rv-new", metav1.NewTime(in.Now), corev1.PodPending
 		in.Pods = append(in.Pods, pod)
 	case a.Resource == plan.StatefulSets:
-		in.Set = patched(in.Set, a)
+		in.Set = build.After(in.Set, a)
 		if in.Set.DeletionTimestamp != nil && len(in.Set.Finalizers) == 0 {
 			in.Set = nil
 		}
@@ -408,33 +407,9 @@ func (in Input) after(a plan.Action) Input {
 
 func change[T metav1.Object](object T, a plan.Action, now time.Time) T {
 	if a.Verb == plan.VerbPatch {
-		return patched(object, a)
+		return build.After(object, a)
 	}
-	other := patched(object, plan.Action{})
+	other := build.After(object)
 	other.SetDeletionTimestamp(&metav1.Time{Time: now})
 	return other
-}
-
-// patched returns the object after the patch, encoded and decoded as JSON.
-func patched[T metav1.Object](object T, a plan.Action) T {
-	text, err := json.Marshal(object)
-	if err != nil {
-		panic(err)
-	}
-	ops, err := json.Marshal(append([]plan.Op{}, a.Ops...))
-	if err != nil {
-		panic(err)
-	}
-	patch, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		panic(err)
-	}
-	if text, err = patch.Apply(text); err != nil {
-		panic(fmt.Sprintf("%s: %v", a, err))
-	}
-	var next T
-	if err := json.Unmarshal(text, &next); err != nil {
-		panic(err)
-	}
-	return next
 }

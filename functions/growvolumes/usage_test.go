@@ -344,7 +344,7 @@ func TestConsentIsReadOnlyForUpdates(t *testing.T) {
 			u.MeasuredAt = time.Now()
 			in.Usage[claim] = u
 		}
-		f, measured := New(kube.NewClient(lists.Serve(t)), api.Settings{}, slog.New(slog.DiscardHandler)), &measurement{in.Usage}
+		f, measured := New(kube.NewClient(lists.Serve()), api.Settings{}, slog.New(slog.DiscardHandler)), &measurement{in.Usage}
 		observed, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}, &measured)
 		if err != nil || observed.Consent != row.want {
 			t.Errorf("%s: the consent is %q (%v), want %q", name, observed.Consent, err, row.want)

@@ -11,17 +11,14 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/httpstream/wsstream"
 	"k8s.io/client-go/rest"
 
@@ -32,15 +29,14 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
+	"drydock.dev/test/kit/apiserver"
 	"drydock.dev/test/kit/build"
 )
 
-// cluster imitates the requests of an API server that idle-timeout needs, without controllers. The package test/api tests the same
-// requests on a real API server.
+// cluster is an API server without controllers. The package test/api tests the same requests on a real API server.
 type cluster struct {
-	mu      sync.Mutex
-	objects map[string][]metav1.Object // by plural name
-	writes  []string
+	*apiserver.Front
+	writes []string
 	// refuse rejects a write that contains this text with 422, like an admission webhook. If refuseOf is not empty, it rejects only
 	// writes of these objects.
 	refuse   string
@@ -54,16 +50,20 @@ type cluster struct {
 
 func newCluster(t *testing.T, objects ...metav1.Object) *cluster {
 	t.Helper()
-	c := &cluster{objects: map[string][]metav1.Object{}}
-	for _, o := range objects {
-		plural := "statefulsets"
-		switch o.(type) {
-		case *corev1.Pod:
-			plural = "pods"
-		case *v1alpha1.Scaler:
-			plural = "scalers"
+	c := &cluster{Front: apiserver.NewFront(objects...)}
+	c.Before = func(_ *apiserver.Server, r *apiserver.Request) error {
+		if r.Writes() {
+			c.writes = append(c.writes, r.Method+" "+r.Name)
 		}
-		c.objects[plural] = append(c.objects[plural], o)
+		switch {
+		case r.Resource == c.down:
+			return apierrors.NewInternalError(errNoAnswer{})
+		case r.Writes() && c.refuse != "" && strings.Contains(string(r.Content()), c.refuse) &&
+			(len(c.refuseOf) == 0 || slices.Contains(c.refuseOf, r.Name)):
+			return apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, r.Method, schema.GroupResource{}, r.Name,
+				"admission webhook says no", 0, false)
+		}
+		return nil
 	}
 	server := httptest.NewServer(c)
 	t.Cleanup(server.Close)
@@ -77,17 +77,11 @@ func (c *cluster) function(settings api.Settings) *Function {
 	return New(c.client(), settings, slog.New(slog.DiscardHandler))
 }
 
-func (c *cluster) set(name string) *appsv1.StatefulSet {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if i := c.find("statefulsets", name); i >= 0 {
-		return c.objects["statefulsets"][i].(*appsv1.StatefulSet)
-	}
-	return nil
-}
-
-func (c *cluster) find(plural, name string) int {
-	return slices.IndexFunc(c.objects[plural], func(o metav1.Object) bool { return o.GetName() == name })
+func (c *cluster) set(name string) (set *appsv1.StatefulSet) {
+	c.Use(func(s *apiserver.Server) {
+		set = apiserver.Decode[appsv1.StatefulSet](s.Get(apiserver.Key{Resource: "statefulsets", Namespace: build.Namespace, Name: name}))
+	})
+	return set
 }
 
 func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -95,72 +89,7 @@ func (c *cluster) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		c.exec(w, r)
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	code, body := c.answer(r)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(body)
-}
-
-func (c *cluster) answer(r *http.Request) (int, any) {
-	base, parent := path.Base(r.URL.Path), path.Base(path.Dir(r.URL.Path))
-	if c.down != "" && (base == c.down || parent == c.down) {
-		return failure(http.StatusInternalServerError, metav1.StatusReasonInternalError)
-	}
-	if r.Method != http.MethodGet {
-		return c.write(r, base, parent)
-	}
-	if parent == "shop" { // .../namespaces/shop/PLURAL
-		return c.list(base, r.URL.Query().Get("labelSelector"))
-	}
-	if i := c.find(parent, base); i >= 0 {
-		return http.StatusOK, c.objects[parent][i]
-	}
-	return failure(http.StatusNotFound, metav1.StatusReasonNotFound)
-}
-
-func (c *cluster) list(plural, selector string) (int, any) {
-	matches, err := labels.Parse(selector)
-	if err != nil {
-		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
-	}
-	items := []metav1.Object{}
-	for _, o := range c.objects[plural] {
-		if matches.Matches(labels.Set(o.GetLabels())) {
-			items = append(items, o)
-		}
-	}
-	return http.StatusOK, map[string]any{"metadata": map[string]any{}, "items": items}
-}
-
-// write answers the creation of an Event and the patch of a StatefulSet. idle-timeout writes nothing else.
-func (c *cluster) write(r *http.Request, base, parent string) (int, any) {
-	body, _ := io.ReadAll(r.Body)
-	if r.Method == http.MethodPost && base == "events" {
-		return http.StatusCreated, json.RawMessage(body)
-	}
-	c.writes = append(c.writes, r.Method+" "+base)
-	if c.refuse != "" && strings.Contains(string(body), c.refuse) && (len(c.refuseOf) == 0 || slices.Contains(c.refuseOf, base)) {
-		return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid)
-	}
-	i := c.find(parent, base)
-	if r.Method != http.MethodPatch || parent != "statefulsets" || i < 0 {
-		return failure(http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed)
-	}
-	before, _ := json.Marshal(c.objects[parent][i])
-	patch, err := jsonpatch.DecodePatch(body)
-	if err != nil {
-		return failure(http.StatusBadRequest, metav1.StatusReasonBadRequest)
-	}
-	after, err := patch.Apply(before)
-	next := &appsv1.StatefulSet{}
-	if err != nil || json.Unmarshal(after, next) != nil {
-		return failure(http.StatusUnprocessableEntity, "")
-	}
-	next.ResourceVersion += "+"
-	c.objects[parent][i] = next
-	return http.StatusOK, next
+	c.Front.ServeHTTP(w, r)
 }
 
 // exec writes the output to channel 1 and the exit status to channel 3, like the kubelet.
@@ -182,11 +111,6 @@ func (c *cluster) exec(w http.ResponseWriter, r *http.Request) {
 	_, _ = streams[1].Write([]byte(text))
 	encoded, _ := json.Marshal(status)
 	_, _ = streams[3].Write(encoded)
-}
-
-func failure(code int, reason metav1.StatusReason) (int, any) {
-	return code, metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason,
-		Code: int32(code), Message: "admission webhook says no"}
 }
 
 // justNow moves a sleep to the real clock, which Handle reads.

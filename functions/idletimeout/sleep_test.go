@@ -1,13 +1,11 @@
 package idletimeout
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -108,20 +106,7 @@ func (s *simulation) patch(a plan.Action) {
 		if set.Name != a.Name {
 			continue
 		}
-		ops, _ := json.Marshal(a.Ops)
-		patch, err := jsonpatch.DecodePatch(ops)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		before, _ := json.Marshal(set)
-		after, err := patch.Apply(before)
-		if err != nil {
-			s.t.Fatalf("%s: %v", a, err)
-		}
-		next := &appsv1.StatefulSet{}
-		if err := json.Unmarshal(after, next); err != nil {
-			s.t.Fatal(err)
-		}
+		next := build.After(set, a)
 		wanted := statefulset.Replicas(next)
 		next.Status.Replicas, next.Status.ReadyReplicas = wanted, wanted
 		if next.Labels["broken"] != "" {

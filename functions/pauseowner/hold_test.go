@@ -187,12 +187,13 @@ func TestNamespaceIsReadOnlyIfNeeded(t *testing.T) {
 	another.SetUID("uid-another")
 	lists := build.Lists{"statefulsets": objectList{set}, "mariadbs": objectList{another}, "controllerrevisions": nil,
 		"horizontalpodautoscalers": nil}
-	f := &Function{client: kube.NewClient(lists.Serve(t)), settings: build.SleepSettings(), registry: owners.BuiltIn()}
+	f := &Function{client: kube.NewClient(lists.Serve()), settings: build.SleepSettings(), registry: owners.BuiltIn()}
 	in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 	if err != nil || in.Owners[0].Allowed || in.Owners[0].Object != nil {
 		t.Errorf("%+v, %v", in.Owners, err)
 	}
 	lists["mariadbs"] = objectList{mysql.Object}
+	f.client = kube.NewClient(lists.Serve())
 	if _, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err == nil {
 		t.Error("the namespace of an existing owner is not read")
 	}
@@ -734,7 +735,7 @@ func observeSet(t *testing.T, lists build.Lists) Input {
 	all := build.EmptyLists()
 	all["horizontalpodautoscalers"] = nil
 	maps.Copy(all, lists)
-	f := &Function{client: kube.NewClient(all.Serve(t)), settings: build.SleepSettings(), registry: owners.BuiltIn()}
+	f := &Function{client: kube.NewClient(all.Serve()), settings: build.SleepSettings(), registry: owners.BuiltIn()}
 	in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 	if err != nil {
 		t.Fatal(err)

@@ -1,22 +1,21 @@
 package scale
 
 import (
-	"encoding/json"
-	"io"
+	"context"
+	"errors"
 	"log/slog"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cloudevents/sdk-go/v2/event"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
@@ -25,33 +24,31 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resources"
+	"drydock.dev/test/kit/apiserver"
 	"drydock.dev/test/kit/build"
 )
 
-// refusingServer is an API server that permanently rejects every write, except those to one object, which it keeps as it is.
-type refusingServer struct {
-	build.Lists
-	accepts string
-	writes  []string
+// handleOn handles an event on an API server with the observed objects. refuses says whether the server refuses a write, such as
+// "PATCH scalers/pilot/status".
+func handleOn(in Input, refuses func(write string, r *apiserver.Request) error) (writes []string, _ *apiserver.Front, _ error) {
+	front := apiserver.NewFront(objectsOf(in)...)
+	front.Before = func(_ *apiserver.Server, r *apiserver.Request) error {
+		if !r.Writes() {
+			return nil
+		}
+		_, name, _ := strings.Cut(r.URL.Path, "/namespaces/"+build.Namespace+"/")
+		writes = append(writes, r.Method+" "+name)
+		return refuses(r.Method+" "+name, r)
+	}
+	f := New(kube.NewClient(front.Config()), build.SleepSettings(), slog.New(slog.DiscardHandler))
+	about := events.Ref{Namespace: build.Namespace, Name: "web"}
+	_, err := f.Handle(context.Background(), events.NewFromUser(events.ObjectChanged, about, "1"))
+	return writes, front, err
 }
 
-func (r *refusingServer) ServeHTTP(w http.ResponseWriter, request *http.Request) {
-	if request.Method == http.MethodGet {
-		r.Lists.ServeHTTP(w, request)
-		return
-	}
-	_, name, _ := strings.Cut(request.URL.Path, "/namespaces/"+build.Namespace+"/")
-	r.writes = append(r.writes, request.Method+" "+name)
-	if name == r.accepts {
-		request.Method = http.MethodGet
-		r.Lists.ServeHTTP(w, request)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(http.StatusUnprocessableEntity)
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid",
-		"code": http.StatusUnprocessableEntity})
-}
+var errInvalid = apierrors.NewInvalid(schema.GroupKind{Kind: "StatefulSet"}, "web", nil)
+
+func refusesAll(string, *apiserver.Request) error { return errInvalid }
 
 // TestRefusedWriteToScalerDoesNotFailScaling: the scaling continues if the status of a second Scaler is rejected, or the removal of a
 // retry. It fails if the API server also rejects the Job of its hook, and here nothing can store that.
@@ -68,18 +65,9 @@ func TestRefusedWriteToScalerDoesNotFailScaling(t *testing.T) {
 			[]string{"PATCH scalers/pilot", "POST jobs", "PATCH statefulsets/web", "PATCH statefulsets/web"}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &refusingServer{Lists: build.EmptyLists()}
-			server.Lists["statefulsets"] = append(server.Lists["statefulsets"], row.in.Set)
-			server.Lists["scalers"] = append(server.Lists["scalers"], row.in.Scalers[0], scaler("other", 9))
-			for _, job := range row.in.Jobs {
-				server.Lists["jobs"] = append(server.Lists["jobs"], job)
-			}
-			listener := httptest.NewServer(server)
-			t.Cleanup(listener.Close)
-			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
-			e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
-			if _, err := f.Handle(t.Context(), e); row.fails != (err != nil) || !slices.Equal(server.writes, row.want) {
-				t.Errorf("writes %v, want %v; %v", server.writes, row.want, err)
+			row.in.Scalers = append(row.in.Scalers, scaler("other", 9))
+			if writes, _, err := handleOn(row.in, refusesAll); row.fails != (err != nil) || !slices.Equal(writes, row.want) {
+				t.Errorf("writes %v, want %v; %v", writes, row.want, err)
 			}
 		})
 	}
@@ -104,24 +92,14 @@ func TestJobOfOtherClientWithHookNameIsNotCreatedAgain(t *testing.T) {
 		"the Job is the hook itself": {observed(running, pilot(withHooks), hookJob("pre")), "PATCH scalers/pilot/status", false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := &refusingServer{Lists: build.EmptyLists()}
-			server.Lists["statefulsets"], server.Lists["scalers"] = []metav1.Object{row.in.Set}, []metav1.Object{row.in.Scalers[0]}
-			for _, job := range append(row.in.Jobs, row.in.Namesake) {
-				if job != nil {
-					server.Lists["jobs"] = append(server.Lists["jobs"], job)
-				}
+			writes, server, _ := handleOn(row.in, refusesAll) // fails, because the server refuses the write
+			if len(writes) == 0 || writes[0] != row.want || row.taken && slices.Contains(writes, "POST jobs") {
+				t.Errorf("writes %v, want %s first", writes, row.want)
 			}
-			listener := httptest.NewServer(server)
-			t.Cleanup(listener.Close)
-			f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
-			ref := events.Ref{Namespace: build.Namespace, Name: "web"}
-			in, err := f.observe(t.Context(), ref)
+			in, err := New(kube.NewClient(server.Config()), api.Settings{}, slog.New(slog.DiscardHandler)).observe(t.Context(),
+				events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil || (in.Namesake != nil) != row.taken {
 				t.Errorf("the Job of another client: %v, %v", in.Namesake, err)
-			}
-			_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, ref, "1")) // fails, because the server refuses the write
-			if len(server.writes) == 0 || server.writes[0] != row.want || row.taken && slices.Contains(server.writes, "POST jobs") {
-				t.Errorf("writes %v, want %s first", server.writes, row.want)
 			}
 		})
 	}
@@ -133,17 +111,15 @@ func TestAutoscalerThatWebhookChangesDelaysNoScaling(t *testing.T) {
 	in := observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(autoMode))
 	changed := makeAutoscaler(in.Scalers[0])
 	changed.UID, changed.ResourceVersion, changed.Spec.MinReplicas = "uid-hpa", "rv-hpa", ptr.To[int32](2)
-	server := &refusingServer{Lists: build.EmptyLists(), accepts: "horizontalpodautoscalers/pilot"}
-	server.Lists["statefulsets"] = append(server.Lists["statefulsets"], in.Set)
-	server.Lists["scalers"] = append(server.Lists["scalers"], in.Scalers[0])
-	server.Lists["horizontalpodautoscalers"] = append(server.Lists["horizontalpodautoscalers"], changed)
-	listener := httptest.NewServer(server)
-	t.Cleanup(listener.Close)
-	f := New(kube.NewClient(&rest.Config{Host: listener.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
-	e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
-	_, _ = f.Handle(t.Context(), e) // fails, because the server refuses the other writes
-	if i := slices.Index(server.writes, "PATCH statefulsets/web"); i < 0 || i > mostAutoscalerWrites {
-		t.Errorf("writes %v", server.writes)
+	in.Autoscalers = append(in.Autoscalers, changed)
+	writes, _, _ := handleOn(in, func(_ string, r *apiserver.Request) error { // fails, because the server refuses the other writes
+		if r.DryRun = r.Resource == "horizontalpodautoscalers"; r.DryRun { // the webhook undoes it
+			return nil
+		}
+		return errInvalid
+	})
+	if i := slices.Index(writes, "PATCH statefulsets/web"); i < 0 || i > mostAutoscalerWrites {
+		t.Errorf("writes %v", writes)
 	}
 }
 
@@ -152,31 +128,17 @@ func TestConflictOfAutoscalerIsNoWebhook(t *testing.T) {
 	in := observed(web(3, withEndedScaling(3)), pilot(autoMode, pausedScaler))
 	autoscaler := makeAutoscaler(in.Scalers[0])
 	autoscaler.UID, autoscaler.ResourceVersion = "uid-hpa", "rv-hpa"
-	lists := build.EmptyLists()
-	lists["statefulsets"], lists["scalers"] = []metav1.Object{in.Set}, []metav1.Object{in.Scalers[0]}
-	lists["horizontalpodautoscalers"] = []metav1.Object{autoscaler}
+	in.Autoscalers = append(in.Autoscalers, autoscaler)
 	deletions := 0
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		switch r.Method {
-		case http.MethodGet:
-			lists.ServeHTTP(w, r)
-		case http.MethodDelete:
-			if deletions++; deletions == 1 {
-				w.WriteHeader(http.StatusConflict)
-				_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Conflict","code":409}`)
-				return
-			}
-			lists["horizontalpodautoscalers"] = nil
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Success"}`)
-		default:
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
+	_, _, _ = handleOn(in, func(_ string, r *apiserver.Request) error { // fails, because the server refuses the other writes
+		if r.Method != http.MethodDelete {
+			return errInvalid
 		}
-	}))
-	t.Cleanup(server.Close)
-	f := New(kube.NewClient(&rest.Config{Host: server.URL}), api.Settings{}, slog.New(slog.DiscardHandler))
-	_, _ = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
+		if deletions++; deletions == 1 {
+			return apierrors.NewConflict(schema.GroupResource{}, r.Name, errors.New("it has changed"))
+		}
+		return nil
+	})
 	if deletions != 2 {
 		t.Errorf("%d deletions of the autoscaler, want 2", deletions)
 	}
@@ -203,102 +165,48 @@ func TestMalformedHookAnswerIsIgnored(t *testing.T) {
 // event does not fail: idle-timeout reads the Stop, and a start is tried again later.
 func TestRejectedCountIsNotedOnce(t *testing.T) {
 	for name, row := range map[string]struct {
-		set     *appsv1.StatefulSet
-		records []metav1.Object
-		want    []string
+		in   Input
+		want []string
 	}{
-		"a stop": {web(3, asleep(api.Stopping)), nil,
-			[]string{"POST controllerrevisions", "PATCH replicas", "PATCH stop"}},
-		"a start": {web(0, asleep(api.Waking, wokenUp), withStop()), []metav1.Object{stopOf(build.Stop())},
-			[]string{"PATCH replicas", "PATCH stop"}},
+		"a stop": {observed(web(3, asleep(api.Stopping))),
+			[]string{"POST controllerrevisions", "PATCH statefulsets/web", "PATCH statefulsets/web"}},
+		"a start": {observed(web(0, asleep(api.Waking, wokenUp), withStop()), stopOf(build.Stop())),
+			[]string{"PATCH statefulsets/web", "PATCH statefulsets/web"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			lists, writes := build.EmptyLists(), []string(nil)
-			lists["statefulsets"], lists["controllerrevisions"] = []metav1.Object{row.set}, row.records
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				body, _ := io.ReadAll(r.Body)
-				_, name, _ := strings.Cut(r.URL.Path, "/namespaces/"+build.Namespace+"/")
-				w.Header().Set("Content-Type", "application/json")
-				switch {
-				case r.Method == http.MethodGet:
-					lists.ServeHTTP(w, r)
-				case r.Method == http.MethodPost:
-					writes = append(writes, "POST "+name)
-					_, _ = w.Write(body)
-				case strings.Contains(string(body), `"/spec/replicas"`):
-					writes = append(writes, "PATCH replicas")
-					w.WriteHeader(http.StatusUnprocessableEntity)
-					_, _ = io.WriteString(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`)
-				default:
-					writes = append(writes, "PATCH stop")
-					patch, err := jsonpatch.DecodePatch(body)
-					if err != nil {
-						t.Error(err)
-					}
-					text, err := patch.Apply([]byte(toJSON(lists["statefulsets"][0])))
-					next := &appsv1.StatefulSet{}
-					if err != nil || json.Unmarshal(text, next) != nil {
-						t.Errorf("%s: %v", body, err)
-					}
-					lists["statefulsets"] = []metav1.Object{next}
-					_, _ = w.Write(text)
+			writes, server, err := handleOn(row.in, func(_ string, r *apiserver.Request) error {
+				if strings.Contains(string(r.Content()), `"/spec/replicas"`) {
+					return errInvalid
 				}
-			}))
-			t.Cleanup(server.Close)
-			f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), slog.New(slog.DiscardHandler))
-			e := events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1")
-			if _, err := f.Handle(t.Context(), e); err != nil || !slices.Equal(writes, row.want) {
+				return nil
+			})
+			if err != nil || !slices.Equal(writes, row.want) {
 				t.Errorf("writes %v, want %v; %v", writes, row.want, err)
 			}
-			if stop := api.LoadStop(lists["statefulsets"][0].(*appsv1.StatefulSet)); stop == nil || stop.Refused == "" || stop.RefusedAt == nil {
-				t.Errorf("the Stop does not say it: %s", build.Words(stop))
-			}
+			server.Use(func(s *apiserver.Server) {
+				stop := api.LoadStop(apiserver.Decode[appsv1.StatefulSet](s.Get(apiserver.Key{Resource: "statefulsets", Namespace: build.Namespace,
+					Name: "web"})))
+				if stop == nil || stop.Refused == "" || stop.RefusedAt == nil {
+					t.Errorf("the Stop does not say it: %s", build.Words(stop))
+				}
+			})
 		})
 	}
 }
 
-// writesOf handles an event. The API server answers writes whose method and path contain failing with the code, and stores no other.
-func writesOf(t *testing.T, in Input, failing string, code int) (writes []string, err error) {
-	t.Helper()
-	lists := build.EmptyLists()
-	lists["statefulsets"] = []metav1.Object{in.Set}
-	for _, s := range in.Scalers {
-		lists["scalers"] = append(lists["scalers"], s)
-	}
-	for _, r := range in.Records {
-		lists["controllerrevisions"] = append(lists["controllerrevisions"], r)
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodGet {
-			lists.ServeHTTP(w, r)
-			return
-		}
-		_, name, _ := strings.Cut(r.URL.Path, "/namespaces/"+build.Namespace+"/")
-		writes = append(writes, r.Method+" "+name)
-		w.Header().Set("Content-Type", "application/json")
-		status := `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422}`
-		if !strings.Contains(r.Method+" "+name, failing) {
-			w.WriteHeader(http.StatusUnprocessableEntity)
-			_, _ = io.WriteString(w, status)
-			return
-		}
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, map[int]string{
-			500: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"failed calling webhook"}`,
-			403: `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"denied"}`}[code])
-	}))
-	t.Cleanup(server.Close)
-	f := New(kube.NewClient(&rest.Config{Host: server.URL}), build.SleepSettings(), slog.New(slog.DiscardHandler))
-	_, err = f.Handle(t.Context(), events.NewFromUser(events.ObjectChanged, events.Ref{Namespace: build.Namespace, Name: "web"}, "1"))
-	return writes, err
-}
-
 // TestWebhookOfAutoscalersThatDoesNotAnswerDelaysNoStop: the set wakes, although the webhook for HorizontalPodAutoscalers is down.
 func TestWebhookOfAutoscalersThatDoesNotAnswerDelaysNoStop(t *testing.T) {
-	for _, code := range []int{http.StatusForbidden, http.StatusInternalServerError} {
+	for _, answer := range []error{apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("denied")),
+		apierrors.NewInternalError(errors.New("failed calling webhook"))} {
 		in := observed(web(0, withRecord(api.Succeeded, pausedAtZero)), pilot(autoMode))
-		if writes, err := writesOf(t, in, "horizontalpodautoscalers", code); !slices.Contains(writes, "PATCH statefulsets/web") {
-			t.Errorf("%d: writes %v; %v", code, writes, err)
+		writes, _, err := handleOn(in, func(write string, _ *apiserver.Request) error {
+			if strings.Contains(write, "horizontalpodautoscalers") {
+				return answer
+			}
+			return errInvalid
+		})
+		if !slices.Contains(writes, "PATCH statefulsets/web") {
+			t.Errorf("%v: writes %v; %v", answer, writes, err)
 		}
 	}
 }
@@ -307,7 +215,13 @@ func TestWebhookOfAutoscalersThatDoesNotAnswerDelaysNoStop(t *testing.T) {
 func TestRecordThatCannotBeDeletedDelaysNoScaling(t *testing.T) {
 	in := alone(web(3, asleep(api.Succeeded, hasWoken), withStop(build.StartedFor(time.Minute)), withEndedScaling(3)), pilot(wants(5)),
 		stopOf(build.Stop()))
-	if writes, err := writesOf(t, in, "DELETE controllerrevisions", http.StatusForbidden); !slices.Contains(writes, "PATCH statefulsets/web") {
+	writes, _, err := handleOn(in, func(write string, _ *apiserver.Request) error {
+		if strings.HasPrefix(write, "DELETE controllerrevisions") {
+			return apierrors.NewForbidden(schema.GroupResource{}, "", errors.New("denied"))
+		}
+		return errInvalid
+	})
+	if !slices.Contains(writes, "PATCH statefulsets/web") {
 		t.Errorf("writes %v; %v", writes, err)
 	}
 }
@@ -392,7 +306,7 @@ func TestDeepScalerStopsOnlyItself(t *testing.T) {
 	lists["scalers"] = []metav1.Object{deep, pilot(withHooks)}
 	lists["statefulsets"] = []metav1.Object{web(2, withRecord(api.PreScaling, timeless)),
 		build.Set("deep", build.Replicas(2), build.Annotation(api.ScaleAnnotation, ended.Encode()))}
-	f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+	f := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler))
 	plans := map[string]plan.Plan{}
 	for _, set := range []string{"web", "deep"} {
 		in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: set})
@@ -432,7 +346,7 @@ func TestUnreadPodsOfHookAreReported(t *testing.T) {
 				lists["pods"] = append(lists["pods"], pod)
 			}
 			delete(lists, row.drop)
-			f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+			f := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler))
 			in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil || len(in.HookPods) != row.pods || !strings.HasPrefix(in.Kills.Unread, row.unread) ||
 				(in.Kills.Unread == "") != (row.unread == "") {
@@ -464,7 +378,7 @@ func TestRecordsOfStopsAreObserved(t *testing.T) {
 		"a scaling of its Scaler begins":                   {web(3, withRecord(api.PreScaling)), true, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := build.Stop(func(s *api.Stop) { s.Set.Name = "db" })
+			other := build.Stop(func(s *api.Stop) { s.Set.Name, s.Operation = "db", "0123456789ab" })
 			lists := build.EmptyLists()
 			lists["controllerrevisions"] = []metav1.Object{stopOf(build.Stop()), stopOf(other),
 				resources.MakeJournal(web(3), build.Operation(api.Moving))}
@@ -474,7 +388,7 @@ func TestRecordsOfStopsAreObserved(t *testing.T) {
 			if row.hasScaler {
 				lists["scalers"] = []metav1.Object{pilot()}
 			}
-			f := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler))
+			f := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler))
 			in, err := f.observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web", Operation: row.operation})
 			if err != nil || len(in.Records) != row.want {
 				t.Errorf("%d records, want %d; %v", len(in.Records), row.want, err)

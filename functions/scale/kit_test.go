@@ -2,12 +2,10 @@ package scale
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	batchv1 "k8s.io/api/batch/v1"
@@ -180,12 +178,12 @@ func (in Input) afterAction(a plan.Action) Input {
 		all := append([]*v1alpha1.Scaler{}, in.Scalers...)
 		for i, s := range all {
 			if s.Name == a.Name {
-				all[i] = afterPatch(s, a)
+				all[i] = build.After(s, a)
 			}
 		}
 		in.Scalers = all
 	default:
-		in.Set = afterPatch(in.Set, a)
+		in.Set = build.After(in.Set, a)
 	}
 	return in
 }
@@ -217,34 +215,13 @@ func autoscalersAfterAction(before []*autoscalingv2.HorizontalPodAutoscaler, a p
 		case live.Name != a.Name:
 			all = append(all, live)
 		case a.Verb == plan.VerbPatch:
-			all = append(all, afterPatch(live, a))
+			all = append(all, build.After(live, a))
 		}
 	}
 	if a.Verb == plan.VerbCreate {
 		all = append(all, a.Object.(*autoscalingv2.HorizontalPodAutoscaler))
 	}
 	return all
-}
-
-// afterPatch returns the patched object. The patch passes through JSON, as it does on its way to the API server.
-func afterPatch[T metav1.Object](object T, a plan.Action) T {
-	ops, err := json.Marshal(a.Ops)
-	if err != nil {
-		panic(err)
-	}
-	patch, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		panic(err)
-	}
-	text, err := patch.Apply([]byte(toJSON(object)))
-	if err != nil {
-		panic(fmt.Sprintf("%s: %v", a, err))
-	}
-	var next T
-	if err := json.Unmarshal(text, &next); err != nil {
-		panic(err)
-	}
-	return next
 }
 
 func toJSON(what any) string {

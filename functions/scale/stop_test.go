@@ -347,7 +347,7 @@ func TestScaleDownOrdersRemoval(t *testing.T) {
 			if row.record != nil {
 				lists["controllerrevisions"] = []metav1.Object{row.record}
 			}
-			in, err := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
+			in, err := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
 				events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil {
 				t.Fatal(err)
@@ -428,7 +428,7 @@ func TestScaleUpKeepsWhatHasBegun(t *testing.T) {
 			Set: api.SetRef{Name: row.set, UID: "uid-web"}}), build.Label(api.OperationLabel, build.ID))
 		lists := build.EmptyLists()
 		lists["statefulsets"], lists["pods"] = []metav1.Object{set}, []metav1.Object{pod}
-		in, err := New(kube.NewClient(lists.Serve(t)), build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
+		in, err := New(kube.NewClient(lists.Serve()), build.Settings(), slog.New(slog.DiscardHandler)).observe(t.Context(),
 			events.Ref{Namespace: build.Namespace, Name: "web"})
 		if err != nil {
 			t.Fatal(err)

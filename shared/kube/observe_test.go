@@ -35,7 +35,7 @@ func serve(t *testing.T, some build.Lists) *Client {
 	t.Helper()
 	all := build.EmptyLists()
 	maps.Copy(all, some)
-	return NewClient(all.Serve(t))
+	return NewClient(all.Serve())
 }
 
 // names returns the names of the observed objects, kind by kind.
@@ -95,7 +95,7 @@ func TestObserve(t *testing.T) {
 			"statefulsets": list{set}, "persistentvolumeclaims": list{claim, other, elsewhere},
 			"persistentvolumes": list{build.VolumeOf(claim), build.VolumeOf(other)},
 			"pods":              list{build.PodOf("web", 0, "data"), build.PodOf("api", 0, "data"), build.Pod("debug", []string{"data-web-0"})},
-		}, "claim data-web-0, volume pv-data-web-0, pod web-0, pod debug"},
+		}, "claim data-web-0, volume pv-data-web-0, pod debug, pod web-0"},
 		"objects linked to the operation": {build.Lists{
 			"statefulsets": list{set}, "persistentvolumeclaims": list{claim, target}, "jobs": list{job},
 			"controllerrevisions": list{build.Journal(copying)},
@@ -167,7 +167,7 @@ func TestObserveIsCompleteOrAnError(t *testing.T) {
 		lists["nodes"], lists["pods"] = list{build.Node()}, list{lock, stopped}
 		lists["statefulsets"], lists["persistentvolumeclaims"] = list{set}, list{build.Claim("data-web-0", "64Mi")}
 		delete(lists, plural)
-		if _, err := NewClient(lists.Serve(t)).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err == nil {
+		if _, err := NewClient(lists.Serve()).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err == nil {
 			t.Errorf("%s cannot be read, but that is no error", plural)
 		}
 	}
@@ -198,7 +198,7 @@ func (o *order) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPodsAndVolumesAreReadAfterClaimsAndJobs(t *testing.T) {
 	lists := build.EmptyLists()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
-	config, seen := lists.Serve(t), &order{}
+	config, seen := lists.Serve(), &order{}
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { seen.next = next; return seen })
 	if _, err := NewClient(config).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"}); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func (p panics) RoundTrip(r *http.Request) (*http.Response, error) {
 func TestPanicOfAReadFailsOnlyTheEvent(t *testing.T) {
 	lists := build.EmptyLists()
 	lists["statefulsets"] = list{build.Set("web", build.Template("data", "64Mi", "fixed"))}
-	config := lists.Serve(t)
+	config := lists.Serve()
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return panics{next} })
 	_, err := NewClient(config).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 	if err == nil || !strings.Contains(err.Error(), "an unexpected pod") {
@@ -331,7 +331,7 @@ func TestObjectsOfOtherSetsDoNotCount(t *testing.T) {
 			for i := range row.pods {
 				lists["pods"] = append(lists["pods"], build.With(build.PodOf("my-web", i, "data"), large))
 			}
-			o, err := NewClient(lists.Serve(t)).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
+			o, err := NewClient(lists.Serve()).Observe(t.Context(), events.Ref{Namespace: build.Namespace, Name: "web"})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -346,7 +346,8 @@ func TestObjectsOfOtherSetsDoNotCount(t *testing.T) {
 func TestSetHasLargestSize(t *testing.T) {
 	sized := func(size int) *appsv1.StatefulSet {
 		set := build.Set("web", build.Template("data", "64Mi", "fixed"), build.Annotation("notes", ""))
-		return build.With(set, build.Annotation("notes", strings.Repeat("x", size-len(build.JSON(set))-len("\n"))))
+		set.APIVersion, set.Kind = "apps/v1", "StatefulSet"
+		return build.With(set, build.Annotation("notes", strings.Repeat("x", size-len(build.JSON(set)))))
 	}
 	observed := func(set *appsv1.StatefulSet, pods int) (*world.Observed, error) {
 		lists := build.EmptyLists()

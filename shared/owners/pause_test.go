@@ -9,13 +9,13 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
 	"drydock.dev/test/golden"
+	"drydock.dev/test/kit/build"
 )
 
 var (
@@ -43,19 +43,8 @@ func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Act
 	if err != nil {
 		t.Fatal(err)
 	}
-	before, _ := object.MarshalJSON()
-	for _, a := range actions {
-		ops, _ := json.Marshal(a.Ops)
-		patch, err := jsonpatch.DecodePatch(ops)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if before, err = patch.Apply(before); err != nil {
-			t.Fatalf("%s: %v", ops, err)
-		}
-	}
-	next := &unstructured.Unstructured{}
-	if err := next.UnmarshalJSON(before); err != nil {
+	next, err := build.Patched(object, actions...)
+	if err != nil {
 		t.Fatal(err)
 	}
 	return next

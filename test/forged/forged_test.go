@@ -3,7 +3,6 @@
 package forged
 
 import (
-	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
@@ -12,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/restore"
@@ -66,7 +64,7 @@ func attack(t *testing.T, seed uint64) int {
 					t.Errorf("seed %d: %s\nplan %s\nrecord %s", seed, problem, p, w.observed.Set.Annotations[api.StatusAnnotation])
 				}
 			}
-			n, changed := w.apply(t, plans[w.random.IntN(2)])
+			n, changed := w.apply(plans[w.random.IntN(2)])
 			writes += n
 			if !changed || t.Failed() {
 				break
@@ -123,8 +121,7 @@ func (w *fixture) judgeJournal(revision *appsv1.ControllerRevision) []string {
 
 // apply executes the writes of a plan to volumes, claims, pods, journals and the set. It returns the number of writes to volumes, and
 // whether anything changed.
-func (w *fixture) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
-	t.Helper()
+func (w *fixture) apply(p plan.Plan) (volumes int, changed bool) {
 	written := map[string]bool{}
 	for _, a := range p.Actions {
 		if a.Verb == plan.VerbPatch && written[a.Name] {
@@ -138,54 +135,26 @@ func (w *fixture) apply(t *testing.T, p plan.Plan) (volumes int, changed bool) {
 			w.observed.Journals = append(w.observed.Journals, journal)
 			changed = true
 		case a.Verb == plan.VerbPatch && a.Resource == plan.Volumes:
-			w.observed.Volumes[a.Name] = patched(t, w.observed.Volumes[a.Name], a)
+			w.observed.Volumes[a.Name] = build.After(w.observed.Volumes[a.Name], a)
 			volumes, changed = volumes+1, true
 		case a.Verb == plan.VerbPatch && a.Resource == plan.Claims:
 			for i, c := range w.observed.Claims {
 				if c.Name == a.Name {
-					w.observed.Claims[i] = patched(t, c, a)
+					w.observed.Claims[i] = build.After(c, a)
 				}
 			}
 			changed = true
 		case a.Verb == plan.VerbPatch && a.Resource == plan.Pods:
 			for i, pod := range w.observed.Pods {
 				if pod.Name == a.Name {
-					w.observed.Pods[i] = patched(t, pod, a)
+					w.observed.Pods[i] = build.After(pod, a)
 				}
 			}
 			changed = true
 		case a.Verb == plan.VerbPatch && a.Resource == plan.StatefulSets:
-			w.observed.Set = patched(t, w.observed.Set, a)
+			w.observed.Set = build.After(w.observed.Set, a)
 			changed = true
 		}
 	}
 	return volumes, changed
-}
-
-// patched returns the object with the patch of the action.
-func patched[T any](t *testing.T, object *T, a plan.Action) *T {
-	t.Helper()
-	content := map[string]any{}
-	before, _ := json.Marshal(object)
-	_ = json.Unmarshal(before, &content)
-	for _, field := range []string{"labels", "annotations"} { // an empty map is not encoded, and the patch may add to it
-		if metadata := content["metadata"].(map[string]any); metadata[field] == nil {
-			metadata[field] = map[string]any{}
-		}
-	}
-	before, _ = json.Marshal(content)
-	ops, _ := json.Marshal(a.Ops)
-	decoded, err := jsonpatch.DecodePatch(ops)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := decoded.Apply(before)
-	if err != nil {
-		t.Fatalf("%s: %v", a, err)
-	}
-	fresh := new(T)
-	if err := json.Unmarshal(after, fresh); err != nil {
-		t.Fatal(err)
-	}
-	return fresh
 }

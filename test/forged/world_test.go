@@ -207,5 +207,12 @@ func (w *fixture) changeOtherObjects() {
 	}
 	for i := range w.observed.Claims { // each claim has its own version
 		w.observed.Claims[i].ResourceVersion = fmt.Sprint("rv-", w.observed.Claims[i].Name)
+		w.observed.Claims[i] = build.After(w.observed.Claims[i])
+	}
+	for name, v := range w.observed.Volumes { // the API server sends no empty maps
+		w.observed.Volumes[name] = build.After(v)
+	}
+	for i, pod := range w.observed.Pods {
+		w.observed.Pods[i] = build.After(pod)
 	}
 }

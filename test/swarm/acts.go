@@ -14,7 +14,7 @@ import (
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/resize"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // act is one step of a run. A and B choose among the objects that exist, so every sequence of acts is a run.

@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 const autoscalers = "horizontalpodautoscalers"

@@ -23,7 +23,7 @@ import (
 	"k8s.io/kubernetes/pkg/controller/history"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // setController runs the code of Kubernetes' StatefulSet controller. Its caches hold the objects of the last call of look.

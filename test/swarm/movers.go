@@ -11,7 +11,7 @@ import (
 
 	"drydock.dev/shared/moverreport"
 	"drydock.dev/shared/resize"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // isMover reports whether the pod copies the volumes of a member.

@@ -8,7 +8,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/moverreport"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // node is the one machine.

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // ownerResources are the custom resources of the operators that a world may have.

@@ -16,7 +16,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/operation"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // podStarts: a member starts with its newest data, unless it was unwanted in the meantime. No two pods write to a volume.

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/serve"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // process is a function that handles one event.

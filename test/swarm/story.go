@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // Shape is what does not change in a run.
@@ -282,7 +282,7 @@ type run struct {
 }
 
 // play plays the story in a bubble with its own clock.
-func play(t *testing.T, policies *apiserver.Policies, s Story) run {
+func play(t *testing.T, admission apiserver.Admission, s Story) run {
 	t.Helper()
 	var result run
 	synctest.Test(t, func(*testing.T) {
@@ -292,7 +292,7 @@ func play(t *testing.T, policies *apiserver.Policies, s Story) run {
 				result = run{problem: fmt.Sprintf("the world panics: %v", panicked), tale: append(w.tale, string(debug.Stack()))}
 			}
 		}()
-		w = newWorld(s.Shape, policies)
+		w = newWorld(s.Shape, admission)
 		for _, a := range s.Acts {
 			if w.do(a); w.problem != "" {
 				break
@@ -324,14 +324,14 @@ func kindOfProblem(problem string) string {
 const longestShrink = 10 * time.Minute
 
 // shrink removes acts and parts of the shape while the problem stays, in at most the given number of runs.
-func shrink(t *testing.T, policies *apiserver.Policies, s Story, problem string, budget int) Story {
+func shrink(t *testing.T, admission apiserver.Admission, s Story, problem string, budget int) Story {
 	t.Helper()
 	end := time.Now().Add(longestShrink)
 	fails := func(s Story) bool {
 		if budget--; time.Now().After(end) {
 			budget = 0
 		}
-		return budget > 0 && kindOfProblem(play(t, policies, s).problem) == kindOfProblem(problem)
+		return budget > 0 && kindOfProblem(play(t, admission, s).problem) == kindOfProblem(problem)
 	}
 	for n := max(len(s.Acts)/2, 1); n > 0 && budget > 0; {
 		removed := false

@@ -13,8 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"drydock.dev/test/kit/apiserver"
 	"drydock.dev/test/seed"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/swarm/policies"
 )
 
 var (
@@ -30,9 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// policies are compiled once, which takes a second.
-var policies = sync.OnceValues(func() (*apiserver.Policies, error) {
-	return apiserver.LoadPolicies(filepath.Join("..", "..", "config", "policy"), mayDo)
+// The policies are compiled once, which takes a second.
+var compiled = sync.OnceValues(func() (*policies.Policies, error) {
+	return policies.Load(filepath.Join("..", "..", "config", "policy"), mayDo)
 })
 
 // mayDo has the rights of the users and tools in a world. Of them, only the administrator may write records.
@@ -40,9 +41,9 @@ func mayDo(user, group, resource, _ string) bool {
 	return user == admin.User || group != "drydock.dev" || resource != "records"
 }
 
-func loadPolicies(t *testing.T) *apiserver.Policies {
+func loadPolicies(t *testing.T) apiserver.Admission {
 	t.Helper()
-	p, err := policies()
+	p, err := compiled()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // manifest returns the labels and annotations of a set in its users' manifest.

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"drydock.dev/shared/api"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // wishes are the last counts and settings of the users. The oracles compare the cluster only with them.

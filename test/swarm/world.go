@@ -43,7 +43,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
 	"drydock.dev/shared/serve"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // namespace has everything that users create.
@@ -107,8 +107,8 @@ type worker struct {
 }
 
 // newWorld returns a world in which all sets run.
-func newWorld(shape Shape, policies *apiserver.Policies) *World {
-	w := &World{Shape: shape, begin: time.Now(), server: apiserver.New(policies), pools: map[api.Function][]*worker{},
+func newWorld(shape Shape, admission apiserver.Admission) *World {
+	w := &World{Shape: shape, begin: time.Now(), server: apiserver.New(admission), pools: map[api.Function][]*worker{},
 		reported: map[apiserver.Key]*apiserver.Object{}, backups: map[string]backup{}, failures: map[api.Function]map[string]int{},
 		covered: map[string]int{}, tries: map[string]int{}, wishes: newWishes(), contents: newContents(), budgets: map[string]budget{}}
 	settings := api.Settings{}

@@ -19,7 +19,7 @@ import (
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/plan"
-	"drydock.dev/test/swarm/apiserver"
+	"drydock.dev/test/kit/apiserver"
 )
 
 // TestStoriesReachTheFunctions: the played Jobs, storage, operators and users let the functions finish what a story asks for.

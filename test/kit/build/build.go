@@ -9,6 +9,7 @@ package build
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -241,25 +242,31 @@ func JSON(object any) []byte {
 	return text
 }
 
-// Patched returns the custom resource after the patches.
-func Patched(object *unstructured.Unstructured, patches ...plan.Action) (*unstructured.Unstructured, error) {
-	text, err := object.MarshalJSON()
-	if err != nil {
-		return nil, err
-	}
+// Patched returns the object after the patches, as the API server stores it. It fails if a patch is for another version of the object.
+func Patched[T metav1.Object](object T, patches ...plan.Action) (next T, err error) {
+	text := JSON(object)
 	for _, a := range patches {
-		ops, err := json.Marshal(a.Ops)
+		patch, err := jsonpatch.DecodePatch(JSON(a.Ops))
 		if err != nil {
-			return nil, err
+			return next, err
 		}
-		patch, err := jsonpatch.DecodePatch(ops)
-		if err != nil {
-			return nil, err
+		if slices.ContainsFunc(a.Ops, func(op plan.Op) bool {
+			return op.Path == "/metadata/resourceVersion" && op.Value != object.GetResourceVersion()
+		}) {
+			return next, fmt.Errorf("%s: the object has version %s", a, object.GetResourceVersion())
 		}
 		if text, err = patch.Apply(text); err != nil {
-			return nil, err
+			return next, fmt.Errorf("%s: %w", a, err)
 		}
 	}
-	next := &unstructured.Unstructured{}
-	return next, next.UnmarshalJSON(text)
+	return next, json.Unmarshal(text, &next)
+}
+
+// After is like Patched, for patches that a function has just decided on the object.
+func After[T metav1.Object](object T, patches ...plan.Action) T {
+	next, err := Patched(object, patches...)
+	if err != nil {
+		panic(err)
+	}
+	return next
 }

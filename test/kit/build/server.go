@@ -1,23 +1,18 @@
 package build
 
 import (
-	"encoding/json"
+	"errors"
 	"net/http"
-	"net/http/httptest"
-	"path"
-	"slices"
-	"strconv"
 	"strings"
-	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
+
+	"drydock.dev/test/kit/apiserver"
 )
 
-// Lists is an API server for reading: it has objects by plural name. It answers lists, with pages, labels and
-// namespaces, and single objects.
-// A list with an unknown plural name fails.
+// Lists are the objects of an API server by plural name, which only answers reads. A list with an unknown plural name fails.
 type Lists map[string][]metav1.Object
 
 // EmptyLists returns empty lists of all kinds that Drydock reads.
@@ -31,72 +26,31 @@ func EmptyLists() Lists {
 	return l
 }
 
-// Serve runs the server until the test ends.
-func (l Lists) Serve(t testing.TB) *rest.Config {
-	t.Helper()
-	server := httptest.NewServer(l)
-	t.Cleanup(server.Close)
-	return &rest.Config{Host: server.URL}
-}
+// Serve connects clients to a server that has the objects as they are now.
+func (l Lists) Serve() *rest.Config { return l.front("").Config() }
 
-// ServeHTTP answers like an API server.
+// ServeHTTP answers a read of the objects as they are now.
 func (l Lists) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/json")
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	namespace := ""
-	if i := slices.Index(parts, "namespaces"); i >= 0 && i+2 < len(parts) {
-		namespace = parts[i+1]
-	}
-	if objects, known := l[path.Base(r.URL.Path)]; known {
-		page(w, r, named(matching(objects, namespace, r.URL.Query().Get("labelSelector")), r.URL.Query().Get("fieldSelector")))
-		return
-	}
-	objects, known := l[path.Base(path.Dir(r.URL.Path))]
-	if r.Method != http.MethodGet || !known {
-		answer(w, http.StatusInternalServerError, "InternalError")
-		return
-	}
-	for _, o := range objects {
-		if o.GetName() == path.Base(r.URL.Path) && o.GetNamespace() == namespace {
-			_ = json.NewEncoder(w).Encode(o)
-			return
+	l.front(r.URL.Path).ServeHTTP(w, r)
+}
+
+// front returns a server with the lists that the path names.
+func (l Lists) front(path string) *apiserver.Front {
+	front := apiserver.NewFront()
+	front.Use(func(s *apiserver.Server) {
+		for plural, objects := range l {
+			for _, o := range objects {
+				if strings.Contains(path+"/", "/"+plural+"/") || path == "" {
+					s.Put(plural, o)
+				}
+			}
 		}
-	}
-	answer(w, http.StatusNotFound, "NotFound")
-}
-
-func matching(objects []metav1.Object, namespace, selector string) []metav1.Object {
-	selects, err := labels.Parse(selector)
-	if err != nil {
-		panic(err)
-	}
-	match := []metav1.Object{}
-	for _, o := range objects {
-		if (namespace == "" || o.GetNamespace() == namespace) && selects.Matches(labels.Set(o.GetLabels())) {
-			match = append(match, o)
+	})
+	front.Before = func(_ *apiserver.Server, r *apiserver.Request) error {
+		if _, known := l[r.Resource]; !known || r.Method != http.MethodGet {
+			return apierrors.NewInternalError(errors.New("the test has no such list"))
 		}
+		return nil
 	}
-	return match
-}
-
-// named returns the objects with the name in the field selector, or all objects if it is empty.
-func named(objects []metav1.Object, selector string) []metav1.Object {
-	name, asked := strings.CutPrefix(selector, "metadata.name=")
-	return slices.DeleteFunc(objects, func(o metav1.Object) bool { return asked && o.GetName() != name })
-}
-
-// page writes one page of the list, with the limit and the continue token of the request.
-func page(w http.ResponseWriter, r *http.Request, objects []metav1.Object) {
-	from, _ := strconv.Atoi(r.URL.Query().Get("continue"))
-	to, next := len(objects), ""
-	if limit, _ := strconv.Atoi(r.URL.Query().Get("limit")); limit > 0 && from+limit < to {
-		to = from + limit
-		next = strconv.Itoa(to)
-	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"metadata": map[string]string{"continue": next}, "items": objects[from:to]})
-}
-
-func answer(w http.ResponseWriter, code int, reason string) {
-	w.WriteHeader(code)
-	_ = json.NewEncoder(w).Encode(map[string]any{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code})
+	return front
 }

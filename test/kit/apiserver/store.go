@@ -1,6 +1,6 @@
 // Package apiserver is a Kubernetes API server in memory. It answers the requests of clients in the same process, with the rules that
-// Drydock relies on: optimistic locking, preconditions, UIDs, generations, finalizers, grace periods, field managers, and the admission
-// policies of config. Field managers and policies run Kubernetes' own code.
+// Drydock relies on: optimistic locking, preconditions, UIDs, generations, finalizers, grace periods, field managers, and admission. Field
+// managers run Kubernetes' own code.
 //
 // It has no watches. Its log has every change in order. The source of events, the controllers and the oracles of a test read the log.
 package apiserver
@@ -8,6 +8,8 @@ package apiserver
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/managedfields"
-	"k8s.io/apiserver/pkg/admission"
 )
 
 // Object is an object of any kind. Stored objects must not be changed.
@@ -43,21 +44,45 @@ type Commit struct {
 	Before, After *Object // nil if the object did not exist, or is gone
 }
 
-// Server holds the objects. Only one goroutine may use it at a time.
-type Server struct {
-	policies *Policies
-	version  int
-	objects  map[Key]*Object
-	created  map[Key]int
-	texts    map[*Object][]byte // of the stored objects as JSON
-	managers map[schema.GroupVersionKind]fieldManager
-	log      []Commit
+// Operations of writes, with the names that admission policies use.
+const (
+	Created = "CREATE"
+	Updated = "UPDATE"
+	Deleted = "DELETE"
+)
+
+// Write is a write that has not been stored yet.
+type Write struct {
+	Key
+	By            Client
+	Part          string // a subresource, such as status
+	Operation     string
+	Kind          schema.GroupVersionKind
+	After, Before *Object // nil if the object did not exist, or goes
+	Options       runtime.Object
+	DryRun        bool
 }
 
-// New returns an empty server with the policies. Nil means none.
-func New(policies *Policies) *Server {
-	return &Server{policies: policies, objects: map[Key]*Object{}, created: map[Key]int{}, texts: map[*Object][]byte{},
-		managers: map[schema.GroupVersionKind]fieldManager{}}
+// Admission judges each write. Its error is the answer.
+type Admission interface{ Admit(w Write) error }
+
+// Server holds the objects. Only one goroutine may use it at a time.
+type Server struct {
+	Backwards bool // lists are in the opposite order: Kubernetes promises none
+	admission Admission
+	version   int
+	kinds     map[string]kind // by resource
+	objects   map[Key]*Object
+	created   map[Key]int
+	texts     map[*Object][]byte // of the stored objects as JSON
+	managers  map[schema.GroupVersionKind]fieldManager
+	log       []Commit
+}
+
+// New returns an empty server. If admission is nil, all writes are admitted.
+func New(admission Admission) *Server {
+	return &Server{admission: admission, kinds: maps.Clone(kinds), objects: map[Key]*Object{}, created: map[Key]int{},
+		texts: map[*Object][]byte{}, managers: map[schema.GroupVersionKind]fieldManager{}}
 }
 
 // Log returns all changes so far.
@@ -82,9 +107,41 @@ func (s *Server) List(resource string) []*Object {
 	return all
 }
 
+// Add stores objects of known kinds as they are.
+func (s *Server) Add(objects ...metav1.Object) {
+	for _, o := range objects {
+		of := reflect.TypeOf(o).Elem().Name()
+		for resource, k := range s.kinds {
+			if k.name == of {
+				s.Put(resource, o)
+			}
+		}
+	}
+}
+
+// Put stores an object of any kind as it is, with its UID and its resourceVersion, and replaces one with its name. The server learns a kind
+// that it does not know.
+func (s *Server) Put(resource string, object metav1.Object) {
+	o, is := object.(*Object)
+	if !is {
+		o = Encode(object)
+	}
+	k, known := s.kinds[resource]
+	if !known {
+		of := o.GroupVersionKind()
+		k = kind{group: of.Group, version: of.Version, name: of.Kind, namespaced: o.GetNamespace() != ""}
+		s.kinds[resource] = k
+	}
+	o = o.DeepCopy()
+	o.SetGroupVersionKind(k.gvk())
+	version := o.GetResourceVersion()
+	s.store(Client{}, Key{resource, o.GetNamespace(), o.GetName()}, o)
+	o.SetResourceVersion(version)
+}
+
 // Create stores a new object. A dry run stores nothing.
 func (s *Server) Create(by Client, resource string, o *Object, dryRun bool) (*Object, error) {
-	kind, known := kinds[resource]
+	kind, known := s.kinds[resource]
 	if !known {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: resource}, "")
 	}
@@ -106,8 +163,8 @@ func (s *Server) Create(by Client, resource string, o *Object, dryRun bool) (*Ob
 	o.SetUID(types.UID(fmt.Sprintf("%s-%s-%d", strings.TrimSuffix(resource, "s"), k.Name, s.created[k]+1)))
 	o.SetCreationTimestamp(metav1.Now())
 	o.SetGeneration(1)
-	if err := s.policies.admit(review{by: by, key: k, verb: admission.Create, after: o, dryRun: dryRun,
-		options: &metav1.CreateOptions{FieldManager: by.Manager}}); err != nil {
+	if err := s.admit(Write{Key: k, By: by, Operation: Created, Kind: kind.gvk(), After: o, DryRun: dryRun,
+		Options: &metav1.CreateOptions{FieldManager: by.Manager}}); err != nil {
 		return nil, err
 	}
 	if s.objects[k] != nil {
@@ -128,7 +185,7 @@ func (s *Server) Create(by Client, resource string, o *Object, dryRun bool) (*Ob
 // Change edits an object, or a part of it that has a path of its own, such as its status. The edit may set resourceVersion and uid as
 // preconditions. It must not change the stored object, which it gets as a copy.
 func (s *Server) Change(by Client, k Key, part string, edit func(o *Object) error) (*Object, error) {
-	kind, before := kinds[k.Resource], s.objects[k]
+	kind, before := s.kinds[k.Resource], s.objects[k]
 	if before == nil {
 		return nil, apierrors.NewNotFound(kind.resource(k.Resource), k.Name)
 	}
@@ -143,8 +200,8 @@ func (s *Server) Change(by Client, k Key, part string, edit func(o *Object) erro
 	if err := kind.validate(k, before, after); err != nil {
 		return nil, err
 	}
-	if err := s.policies.admit(review{by: by, key: k, part: part, verb: admission.Update, after: after, before: before,
-		options: &metav1.PatchOptions{FieldManager: by.Manager}}); err != nil {
+	if err := s.admit(Write{Key: k, By: by, Part: part, Operation: Updated, Kind: kind.gvk(), After: after, Before: before,
+		Options: &metav1.PatchOptions{FieldManager: by.Manager}}); err != nil {
 		return nil, err
 	}
 	managed := after
@@ -167,16 +224,16 @@ func (s *Server) Change(by Client, k Key, part string, edit func(o *Object) erro
 
 // Delete deletes an object with the preconditions and the propagation of the options.
 func (s *Server) Delete(by Client, k Key, options metav1.DeleteOptions) error {
-	return s.delete(by, k, "", admission.Delete, options)
+	return s.delete(by, k, "", Deleted, options)
 }
 
 // Evict deletes a pod. Policies see the creation of an eviction.
 func (s *Server) Evict(by Client, k Key, options metav1.DeleteOptions) error {
-	return s.delete(by, k, "eviction", admission.Create, options)
+	return s.delete(by, k, "eviction", Created, options)
 }
 
-func (s *Server) delete(by Client, k Key, part string, verb admission.Operation, options metav1.DeleteOptions) error {
-	kind, before := kinds[k.Resource], s.objects[k]
+func (s *Server) delete(by Client, k Key, part, operation string, options metav1.DeleteOptions) error {
+	kind, before := s.kinds[k.Resource], s.objects[k]
 	if before == nil {
 		return apierrors.NewNotFound(kind.resource(k.Resource), k.Name)
 	}
@@ -185,11 +242,11 @@ func (s *Server) delete(by Client, k Key, part string, verb admission.Operation,
 		return apierrors.NewConflict(kind.resource(k.Resource), k.Name, errPrecondition)
 	}
 	dryRun := len(options.DryRun) > 0
-	judged := review{by: by, key: k, part: part, verb: verb, before: before, options: &options, dryRun: dryRun}
-	if verb == admission.Create {
-		judged.before, judged.after = nil, Encode(policyv1.Eviction{DeleteOptions: &options})
+	judged := Write{Key: k, By: by, Part: part, Operation: operation, Kind: kind.gvk(), Before: before, Options: &options, DryRun: dryRun}
+	if operation == Created {
+		judged.Before, judged.After = nil, Encode(policyv1.Eviction{DeleteOptions: &options})
 	}
-	err := s.policies.admit(judged)
+	err := s.admit(judged)
 	if err != nil || dryRun {
 		return err
 	}
@@ -212,6 +269,13 @@ func (s *Server) delete(by Client, k Key, part string, verb admission.Operation,
 	s.store(by, k, after)
 	s.removeIfOver(by, k)
 	return nil
+}
+
+func (s *Server) admit(w Write) error {
+	if s.admission == nil {
+		return nil
+	}
+	return s.admission.Admit(w)
 }
 
 // text returns a stored object as JSON.

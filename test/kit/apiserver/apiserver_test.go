@@ -1,9 +1,7 @@
 package apiserver
 
 import (
-	"errors"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -22,9 +20,9 @@ var (
 )
 
 // withSet returns a server with a StatefulSet of three replicas and a claim.
-func withSet(t *testing.T, policies *Policies) *Server {
+func withSet(t *testing.T) *Server {
 	t.Helper()
-	s := New(policies)
+	s := New(nil)
 	for resource, text := range map[string]string{
 		"statefulsets": `{"metadata":{"namespace":"shop","name":"web","labels":{"drydock.dev/managed":"true"}},
 			"spec":{"replicas":3,"serviceName":"web","persistentVolumeClaimRetentionPolicy":{"whenScaled":"Retain"},
@@ -84,7 +82,7 @@ func TestAnswersAreThoseOfKubernetes(t *testing.T) {
 			`[{"op":"replace","path":"/spec/resources/requests/storage","value":"1Gi"}]`, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := withSet(t, nil)
+			s := withSet(t)
 			before := len(s.Log())
 			if got := send(t, s, row.method, row.path, row.kind, row.body).StatusCode; got != row.code {
 				t.Errorf("status %d, want %d", got, row.code)
@@ -97,7 +95,7 @@ func TestAnswersAreThoseOfKubernetes(t *testing.T) {
 }
 
 func TestObjectsChangeAsInKubernetes(t *testing.T) {
-	s := withSet(t, nil)
+	s := withSet(t)
 	scaled, err := s.Change(jane, web, "", func(o *Object) error { setField(o, int64(1), "spec", "replicas"); return nil })
 	if err != nil || scaled.GetGeneration() != 2 {
 		t.Errorf("generation %d after a change of the spec, %v", scaled.GetGeneration(), err)
@@ -134,7 +132,7 @@ func TestObjectsChangeAsInKubernetes(t *testing.T) {
 
 // TestDeletionWaitsForFinalizersAndPods: an object goes when nothing holds it any more.
 func TestDeletionWaitsForFinalizersAndPods(t *testing.T) {
-	s := withSet(t, nil)
+	s := withSet(t)
 	pod := Encode(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-0"}, Spec: corev1.PodSpec{NodeName: "n"}})
 	if _, err := s.Create(jane, "pods", pod, false); err != nil {
 		t.Fatal(err)
@@ -158,95 +156,5 @@ func TestDeletionWaitsForFinalizersAndPods(t *testing.T) {
 	last := s.Log()[len(s.Log())-1]
 	if last.Key != running || last.Before == nil || last.After != nil {
 		t.Errorf("the last commit is %+v", last)
-	}
-}
-
-// TestPoliciesOfConfigAreEvaluated: Kubernetes' own code judges the policies as they are installed.
-func TestPoliciesOfConfigAreEvaluated(t *testing.T) {
-	policies, err := LoadPolicies(filepath.Join("..", "..", "..", "config", "policy"), func(_, group, resource, _ string) bool {
-		return group != "drydock.dev" || resource != "records"
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	forge := func(o *Object) error {
-		setField(o, map[string]any{"drydock.dev/sleep": "{}"}, "metadata", "annotations")
-		return nil
-	}
-	scale := func(o *Object) error { setField(o, int64(0), "spec", "replicas"); return nil }
-	rename := func(o *Object) error {
-		o.SetLabels(map[string]string{"drydock.dev/managed": "true", "app": "x"})
-		return nil
-	}
-	annotate := func(key, value string) func(*Object) error {
-		return func(o *Object) error {
-			setField(o, map[string]any{"drydock.dev/" + key: value}, "metadata", "annotations")
-			return nil
-		}
-	}
-	growVolumes := Client{"system:serviceaccount:drydock:grow-volumes", "drydock"}
-	detectResize := Client{"system:serviceaccount:drydock:detect-resize", "drydock"}
-	restore, orphan := Client{"system:serviceaccount:drydock:restore", "drydock"}, metav1.DeletePropagationOrphan
-	server := withSet(t, nil)
-	operation := func(o *Object) error {
-		setField(o, map[string]any{"drydock.dev/status": "{}"}, "metadata", "annotations")
-		return nil
-	}
-	if _, err := server.Change(jane, web, "", operation); err != nil {
-		t.Fatal(err)
-	}
-	server.policies = policies
-	if err := server.Delete(restore, web, metav1.DeleteOptions{}); err == nil || !strings.Contains(err.Error(), "propagation policy Orphan") {
-		t.Errorf("restore deletes a set with its pods: %v", err)
-	}
-	if err := server.Delete(restore, web, metav1.DeleteOptions{PropagationPolicy: &orphan}); err != nil {
-		t.Errorf("restore cannot replace a set: %v", err)
-	}
-	for name, row := range map[string]struct {
-		by      Client
-		edit    func(*Object) error
-		refused string
-	}{
-		"a user scales":              {jane, scale, ""},
-		"a user writes a record":     {jane, forge, "drydock-records"},
-		"idle-timeout scales":        {function, scale, "drydock-fence-sets"},
-		"scale scales":               {Client{"system:serviceaccount:drydock:scale", "drydock"}, scale, ""},
-		"idle-timeout changes label": {function, rename, ""},
-		"a user writes a floor":      {jane, annotate("grow-to", "data=1Gi"), "drydock-records"},
-
-		"grow-volumes raises floors":             {growVolumes, annotate("grow-to", "data=15Gi,logs=150000000"), ""},
-		"grow-volumes gives a floor a class":     {growVolumes, annotate("grow-to", "data=15Gi@fast"), "drydock-fence-sets"},
-		"grow-volumes gives a floor a + ":        {growVolumes, annotate("grow-to", "data=15Gi+"), "drydock-fence-sets"},
-		"grow-volumes follows the templates":     {growVolumes, annotate("grow-to", "auto"), "drydock-fence-sets"},
-		"grow-volumes writes the user's request": {growVolumes, annotate("resize", "data=15Gi+"), "drydock-fence-sets"},
-		"grow-volumes retries":                   {growVolumes, annotate("retry", "growth"), "drydock-fence-sets"},
-		"detect-resize raises floors":            {detectResize, annotate("grow-to", "data=15Gi"), "drydock-fence-sets"},
-		"detect-resize takes up a retry":         {detectResize, annotate("retry", "event"), ""},
-		"backup scales":                          {Client{"system:serviceaccount:drydock:backup", "drydock"}, scale, "drydock-fence-sets"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := withSet(t, policies).Change(row.by, web, "", row.edit)
-			if refused := new(apierrors.StatusError); (row.refused == "") != (err == nil) ||
-				row.refused != "" && (!errors.As(err, &refused) || !strings.Contains(err.Error(), row.refused)) {
-				t.Errorf("%v, want a refusal by %q", err, row.refused)
-			}
-		})
-	}
-	for who, refused := range map[string]bool{"pause-owner": false, "restore": true, "grow-volumes": true} {
-		t.Run(who+" removes the copy of a pause's record", func(t *testing.T) {
-			server := withSet(t, policies)
-			if _, err := server.Change(jane, web, "", annotate("owner-paused", "{}")); err != nil {
-				t.Fatalf("an operator cannot copy it: %v", err)
-			}
-			_, err := server.Change(Client{"system:serviceaccount:drydock:" + who, "drydock"}, web, "", func(o *Object) error {
-				annotations := o.GetAnnotations()
-				delete(annotations, "drydock.dev/owner-paused")
-				o.SetAnnotations(annotations)
-				return nil
-			})
-			if (err != nil) != refused {
-				t.Errorf("%v, want refused %v", err, refused)
-			}
-		})
 	}
 }

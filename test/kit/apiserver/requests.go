@@ -8,11 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -54,7 +57,7 @@ func Parse(r *http.Request) (*Request, error) {
 	// /api/VERSION or /apis/GROUP/VERSION, then perhaps /namespaces/NAME, then /RESOURCE/NAME/PART
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	parts = parts[min(len(parts), map[string]int{"api": 2, "apis": 3}[parts[0]]):]
-	if len(parts) > 2 && parts[0] == "namespaces" && kinds[parts[2]].namespaced {
+	if len(parts) > 2 && parts[0] == "namespaces" && parts[2] != "status" {
 		p.Namespace, parts = parts[1], parts[2:]
 	}
 	for i, into := range []*string{&p.Resource, &p.Name, &p.Part} {
@@ -109,7 +112,7 @@ func answer(r *Request, code int, content any) *http.Response {
 var success = &metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess}
 
 func (s *Server) serve(r *Request) (any, error) {
-	kind, known := kinds[r.Resource]
+	kind, known := s.kinds[r.Resource]
 	if !known {
 		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: r.Resource}, r.Name)
 	}
@@ -206,18 +209,24 @@ func (s *Server) list(r *Request, kind kind) ([]byte, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	var list bytes.Buffer
-	fmt.Fprintf(&list, `{"apiVersion":%q,"kind":"%sList","metadata":{"resourceVersion":"%d"},"items":[`, kind.gvk().GroupVersion(), kind.name,
-		s.version)
-	separator := ""
+	var texts [][]byte
 	for _, o := range s.List(r.Resource) {
-		named := fields.Set{"metadata.name": o.GetName(), "metadata.namespace": o.GetNamespace()}
+		named := fields.Set{}
+		for _, asked := range fieldSelector.Requirements() {
+			named[asked.Field], _, _ = unstructured.NestedString(o.Object, strings.Split(asked.Field, ".")...)
+		}
 		if (r.Namespace == "" || o.GetNamespace() == r.Namespace) && selector.Matches(labels.Set(o.GetLabels())) && fieldSelector.Matches(named) {
-			list.WriteString(separator)
-			list.Write(s.text(o))
-			separator = ","
+			texts = append(texts, s.text(o))
 		}
 	}
-	list.WriteString("]}")
-	return list.Bytes(), nil
+	if s.Backwards {
+		slices.Reverse(texts)
+	}
+	from, _ := strconv.Atoi(query.Get("continue"))
+	texts, next := texts[min(from, len(texts)):], ""
+	if limit, _ := strconv.Atoi(query.Get("limit")); limit > 0 && limit < len(texts) {
+		texts, next = texts[:limit], strconv.Itoa(from+limit)
+	}
+	return fmt.Appendf(nil, `{"apiVersion":%q,"kind":"%sList","metadata":{"resourceVersion":"%d","continue":%q},"items":[%s]}`,
+		kind.gvk().GroupVersion(), kind.name, s.version, next, bytes.Join(texts, []byte(","))), nil
 }

@@ -1,4 +1,5 @@
-package apiserver
+// Package policies judges writes by the admission policies of config, with Kubernetes' own code.
+package policies
 
 import (
 	"context"
@@ -24,6 +25,8 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/cel/environment"
 	"sigs.k8s.io/yaml"
+
+	"drydock.dev/test/kit/apiserver"
 )
 
 // Policies are ValidatingAdmissionPolicies that deny, compiled by Kubernetes' own code.
@@ -37,9 +40,9 @@ type policy struct {
 	validator validating.Validator
 }
 
-// LoadPolicies reads the policies in the YAML files of a folder. Policies whose binding only warns are left out. grants says whether a user
+// Load reads the policies in the YAML files of a folder. Policies whose binding only warns are left out. grants says whether a user
 // has a right that a policy asks for.
-func LoadPolicies(folder string, grants func(user, group, resource, verb string) bool) (*Policies, error) {
+func Load(folder string, grants func(user, group, resource, verb string) bool) (*Policies, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err != nil || len(files) == 0 {
 		return nil, fmt.Errorf("%s has no policies: %w", folder, err)
@@ -102,42 +105,26 @@ func compile(p *admissionv1.ValidatingAdmissionPolicy) validating.Validator {
 		compiler.CompileCondition(messages, cel.OptionalVariableDeclarations{}, environment.StoredExpressions), p.Spec.FailurePolicy)
 }
 
-// review is a write that the policies judge.
-type review struct {
-	by            Client
-	key           Key
-	part          string
-	verb          admission.Operation
-	after, before *Object
-	options       runtime.Object
-	dryRun        bool
-}
-
-// admit returns the error of the first policy that denies the write.
-func (p *Policies) admit(r review) error {
-	if p == nil {
-		return nil
-	}
-	k := r.key
-	kind := kinds[k.Resource]
-	resource := schema.GroupVersionResource{Group: kind.group, Version: kind.version, Resource: k.Resource}
+// Admit returns the error of the first policy that denies the write.
+func (p *Policies) Admit(w apiserver.Write) error {
+	resource := w.Kind.GroupVersion().WithResource(w.Resource)
 	for i := range p.all {
-		if !p.all[i].matches(resource, r) {
+		if !p.all[i].matches(resource, w) {
 			continue
 		}
-		attributes := admission.NewAttributesRecord(orNil(r.after), orNil(r.before), kind.gvk(), k.Namespace, k.Name, resource, r.part, r.verb,
-			r.options, r.dryRun, &user.DefaultInfo{Name: r.by.User})
-		versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: kind.gvk(), VersionedObject: orNil(r.after),
-			VersionedOldObject: orNil(r.before)}
-		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: k.Namespace}}
+		attributes := admission.NewAttributesRecord(orNil(w.After), orNil(w.Before), w.Kind, w.Namespace, w.Name, resource, w.Part,
+			admission.Operation(w.Operation), w.Options, w.DryRun, &user.DefaultInfo{Name: w.By.User})
+		versioned := &admission.VersionedAttributes{Attributes: attributes, VersionedKind: w.Kind, VersionedObject: orNil(w.After),
+			VersionedOldObject: orNil(w.Before)}
+		namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: w.Namespace}}
 		result := p.all[i].validator.Validate(context.Background(), resource, versioned, nil, namespace, celconfig.RuntimeCELCostBudget,
 			grants{p.grants})
 		for _, decision := range result.Decisions {
 			if decision.Action == validating.ActionDeny {
 				return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
-					Details: &metav1.StatusDetails{Group: kind.group, Kind: k.Resource, Name: k.Name},
-					Message: fmt.Sprintf("%s %q is forbidden: ValidatingAdmissionPolicy '%s' with binding '%[3]s' denied request: %s", k.Resource,
-						k.Name, p.all[i].Name, decision.Message)}}
+					Details: &metav1.StatusDetails{Group: w.Kind.Group, Kind: w.Resource, Name: w.Name},
+					Message: fmt.Sprintf("%s %q is forbidden: ValidatingAdmissionPolicy '%s' with binding '%[3]s' denied request: %s", w.Resource,
+						w.Name, p.all[i].Name, decision.Message)}}
 			}
 		}
 	}
@@ -145,7 +132,7 @@ func (p *Policies) admit(r review) error {
 }
 
 // orNil returns a nil interface for a nil object.
-func orNil(o *Object) runtime.Object {
+func orNil(o *apiserver.Object) runtime.Object {
 	if o == nil {
 		return nil
 	}
@@ -153,25 +140,25 @@ func orNil(o *Object) runtime.Object {
 }
 
 // matches reports whether the policy is asked about the request (kubernetes apiserver pkg/admission/plugin/policy/matching).
-func (p *policy) matches(resource schema.GroupVersionResource, r review) bool {
+func (p *policy) matches(resource schema.GroupVersionResource, w apiserver.Write) bool {
 	match := p.Spec.MatchConstraints
-	if selector, err := metav1.LabelSelectorAsSelector(match.NamespaceSelector); match.NamespaceSelector != nil && r.key.Namespace != "" &&
-		(err != nil || !selector.Matches(labels.Set{corev1.LabelMetadataName: r.key.Namespace})) {
+	if selector, err := metav1.LabelSelectorAsSelector(match.NamespaceSelector); match.NamespaceSelector != nil && w.Namespace != "" &&
+		(err != nil || !selector.Matches(labels.Set{corev1.LabelMetadataName: w.Namespace})) {
 		return false
 	}
 	if selector, err := metav1.LabelSelectorAsSelector(match.ObjectSelector); match.ObjectSelector != nil &&
-		(err != nil || !selects(selector, r.after) && !selects(selector, r.before)) {
+		(err != nil || !selects(selector, w.After) && !selects(selector, w.Before)) {
 		return false
 	}
 	return slices.ContainsFunc(match.ResourceRules, func(rule admissionv1.NamedRuleWithOperations) bool {
 		name := resource.Resource
-		if r.part != "" {
-			name += "/" + r.part
+		if w.Part != "" {
+			name += "/" + w.Part
 		}
 		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) && (has(rule.Resources, name) ||
-			r.part != "" && has(rule.Resources, resource.Resource+"/*")) &&
+			w.Part != "" && has(rule.Resources, resource.Resource+"/*")) &&
 			slices.ContainsFunc(rule.Operations, func(o admissionv1.OperationType) bool {
-				return o == admissionv1.OperationAll || string(o) == string(r.verb)
+				return o == admissionv1.OperationAll || string(o) == w.Operation
 			})
 	})
 }
@@ -180,7 +167,7 @@ func has(all []string, one string) bool {
 	return slices.Contains(all, one) || slices.Contains(all, "*")
 }
 
-func selects(selector labels.Selector, o *Object) bool {
+func selects(selector labels.Selector, o *apiserver.Object) bool {
 	return o != nil && selector.Matches(labels.Set(o.GetLabels()))
 }
 
