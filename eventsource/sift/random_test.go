@@ -30,6 +30,7 @@ import (
 	"drydock.dev/shared/kube"
 	"drydock.dev/shared/members"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/shared/moving"
 	"drydock.dev/shared/operation"
 	"drydock.dev/shared/plan"
 	"drydock.dev/shared/resize"
@@ -386,13 +387,13 @@ func (w *randomWorld) decisions() map[api.Function]plan.Plan {
 		}
 	}
 	classes := &world.Cluster{Classes: map[string]*storagev1.StorageClass{build.Class: {}}}
+	shared := moving.Input{Observed: w.observed(), Settings: settings}
 	return map[api.Function]plan.Plan{
 		api.DetectResize: detectresize.Decide(detectresize.Input{Input: resize.Input{Observed: w.observed(), Settings: settings,
 			Cluster: classes}}),
-		api.PauseOwner: pauseowner.Decide(pauseowner.Input{Observed: w.observed(), Settings: settings}),
-		api.Backup:     backup.Decide(backup.Input{Observed: w.observed(), Settings: settings, Progress: map[int]moverreport.Progress{}}),
-		api.Restore: restore.Decide(restore.Input{Observed: w.observed(), Namespace: build.Namespace, Settings: settings,
-			Waited: time.Minute}),
+		api.PauseOwner:  pauseowner.Decide(pauseowner.Input{Observed: w.observed(), Settings: settings}),
+		api.Backup:      backup.Decide(backup.Input{Input: shared, Progress: map[int]moverreport.Progress{}}),
+		api.Restore:     restore.Decide(restore.Input{Input: shared, Namespace: build.Namespace, Waited: time.Minute}),
 		api.IdleTimeout: idletimeout.Decide(idletimeout.Input{Now: build.Now, Name: "web", Group: group, Settings: settings}),
 		api.CleanupPod: cleanuppod.Decide(cleanuppod.Input{Now: build.Now, Name: "web", Set: w.set, Claims: w.claims, Pods: w.pods,
 			Settings: settings, Journal: slices.Contains(roles, api.RoleJournal)}),

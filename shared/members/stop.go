@@ -70,7 +70,7 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case stop != nil && stop.Set.UID != set.UID:
 		return RenewStop
-	case stop != nil && stop.WhenScaled != "" && statefulset.WhenScaled(set) != statefulset.Retain:
+	case stop != nil && stop.WhenScaled != "" && (statefulset.WhenScaled(set) != statefulset.Retain || !statefulset.RetainsForDrydock(set)):
 		return DropPolicy
 	case held != nil && !atZero:
 		first := held.Phase == api.Stopping && !stop.Of(held) && !operation.Aborted(set)

@@ -211,6 +211,13 @@ func TestNextStopStep(t *testing.T) {
 		"a user writes another policy during a stop": {
 			standing(0, sleeps(api.Asleep), withStop(former), build.WhenScaled(deletes)), DropPolicy,
 		},
+		"a user writes another policy during a stop, and then Retain": {
+			standing(0, sleeps(api.Asleep), withStop(former), build.RetainedBy("kubectl-edit")), DropPolicy,
+		},
+		"a user applies a manifest with Retain during a stop": {
+			standing(0, sleeps(api.Asleep), withStop(former), build.RetainedBy("argocd-controller", api.FieldManager)), DropPolicy,
+		},
+		"a client has removed all managers":           {standing(3, withStop(former, startedBy), build.RetainedBy()), DropPolicy},
 		"no user writes another policy during a stop": {standing(0, sleeps(api.Asleep), withStop(former)), NoStep},
 		"a user writes another policy, and nothing is kept": {
 			standing(0, sleeps(api.Asleep), withStop(), build.WhenScaled(deletes)), NoStep,

@@ -40,6 +40,28 @@ func ReplicasManager(set *appsv1.StatefulSet) string {
 	return manager
 }
 
+// RetainsForDrydock reports whether Drydock alone is the manager of the set's whenScaled. The API server makes a client the only manager
+// of a field by a write that changes its value. A client that applies the same value becomes one more.
+func RetainsForDrydock(set *appsv1.StatefulSet) bool {
+	ours := false
+	for _, entry := range set.ManagedFields {
+		var fields struct {
+			Spec struct {
+				Policy struct {
+					WhenScaled *struct{} `json:"f:whenScaled"`
+				} `json:"f:persistentVolumeClaimRetentionPolicy"`
+			} `json:"f:spec"`
+		}
+		if entry.FieldsV1 == nil || json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil || fields.Spec.Policy.WhenScaled == nil {
+			continue
+		}
+		if ours = entry.Manager == api.FieldManager; !ours {
+			return false
+		}
+	}
+	return ours
+}
+
 // SpecObserved reports whether the StatefulSet controller has observed the set's latest spec.
 func SpecObserved(set *appsv1.StatefulSet) bool {
 	return set.Status.ObservedGeneration >= set.Generation

@@ -25,6 +25,7 @@ import (
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/plan"
+	"drydock.dev/shared/statefulset"
 	"drydock.dev/shared/world"
 )
 
@@ -242,7 +243,7 @@ func JSON(object any) []byte {
 	return text
 }
 
-// Patched returns the object after the patches, as the API server stores it. It fails if a patch is for another version of the object.
+// Patched returns the object after the patches, as the API server stores it. Of its managers, only those of whenScaled change. It fails if a patch is for another version of the object.
 func Patched[T metav1.Object](object T, patches ...plan.Action) (next T, err error) {
 	text := JSON(object)
 	for _, a := range patches {
@@ -259,7 +260,15 @@ func Patched[T metav1.Object](object T, patches ...plan.Action) (next T, err err
 			return next, fmt.Errorf("%s: %w", a, err)
 		}
 	}
-	return next, json.Unmarshal(text, &next)
+	if err := json.Unmarshal(text, &next); err != nil {
+		return next, err
+	}
+	if before, ok := any(object).(*appsv1.StatefulSet); ok {
+		if after := any(next).(*appsv1.StatefulSet); statefulset.WhenScaled(after) != statefulset.WhenScaled(before) {
+			RetainedBy(api.FieldManager)(after)
+		}
+	}
+	return next, nil
 }
 
 // After is like Patched, for patches that a function has just decided on the object.

@@ -177,6 +177,21 @@ func WithStop(stop *api.Stop) Option {
 			own.Operation = api.OperationID(own.Set.UID, stop.Operation, 1)
 		}
 		Annotation(api.StopAnnotation, own.Encode())(o)
+		if own.WhenScaled != "" {
+			RetainedBy(api.FieldManager)(o)
+		}
+	}
+}
+
+// RetainedBy makes the clients the managers of the set's whenScaled.
+func RetainedBy(managers ...string) Option {
+	return func(o metav1.Object) {
+		var entries []metav1.ManagedFieldsEntry
+		for _, manager := range managers {
+			entries = append(entries, metav1.ManagedFieldsEntry{Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate,
+				FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:persistentVolumeClaimRetentionPolicy":{"f:whenScaled":{}}}}`)}})
+		}
+		o.SetManagedFields(entries)
 	}
 }
 
