@@ -54,10 +54,6 @@ func (w work) tidyStop(step members.StopStep) plan.Plan {
 			actions = append(actions, plan.Create(plan.ControllerRevisions, resources.MakeStopRecord(w.Set, next)))
 		}
 		return plan.Do(api.StatusUpdated, append(actions, w.storeStop(next).Actions()...)...)
-	case step == members.DropPolicy:
-		next := w.stop.Clone()
-		next.WhenScaled = ""
-		return plan.Do(api.StatusUpdated, w.storeStop(next).Actions()...)
 	case step == members.EndStop:
 		return w.endStop()
 	case w.stop != nil:
@@ -132,7 +128,7 @@ func (w work) noteRefusal(step members.StopStep) plan.Plan {
 // rejects it, Retain stays, which deletes no claim.
 func (w work) endStop() plan.Plan {
 	patch, notes := plan.PatchOf(plan.StatefulSets, w.Set), []plan.Action(nil)
-	if was := w.stop.WhenScaled; was != "" {
+	if was := members.PolicyToRestore(w.Set); was != "" {
 		if w.rejects(api.CleaningUp) {
 			notes = append(notes, w.warn(api.Rejected, "whenScaled stays %s, because the API server rejected %s: %s", statefulset.Retain, was,
 				text.Clip(w.Rejected, maxQuote)))
@@ -168,7 +164,9 @@ func (w work) giveUpStopped() plan.Plan {
 	if w.hasPreHook() {
 		actions, next, patch := w.deleteRecords().Actions, w.stopOfScaler(), plan.PatchOf(plan.StatefulSets, w.Set)
 		if next.WhenScaled != "" && statefulset.AtZero(w.Set) {
-			plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, next.WhenScaled, "whenScaled "+string(next.WhenScaled))
+			if was := members.PolicyToRestore(w.Set); was != "" {
+				plan.Set(patch, statefulset.WhenScaledPath, statefulset.Retain, was, "whenScaled "+string(was))
+			}
 			next.WhenScaled = ""
 		}
 		if next.Encode() != w.stop.Encode() { // the end of a sleep would start the pods if the Scaler is deleted

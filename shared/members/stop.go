@@ -48,12 +48,11 @@ const (
 	StartPods           // ask the pods back
 	NoteStart           // store that another client has started the pods
 	RenewStop           // store the Stop with the UID of the set that a resize has created again
-	DropPolicy          // forget the user's retention policy, because a user has written another one
 	EndStop             // restore the retention policy, and remove the Stop
 )
 
 // ChangesNoCount reports whether the step leaves the replicas as they are. Such a step waits for no other operation.
-func (s StopStep) ChangesNoCount() bool { return s == RenewStop || s == DropPolicy || s == EndStop }
+func (s StopStep) ChangesNoCount() bool { return s == RenewStop || s == EndStop }
 
 // NextStopStep returns the next step for a set. Retry is the time between two tries to write a count that the API server rejects.
 //
@@ -70,8 +69,6 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	case stop != nil && stop.Set.UID != set.UID:
 		return RenewStop
-	case stop != nil && stop.WhenScaled != "" && (statefulset.WhenScaled(set) != statefulset.Retain || !statefulset.RetainsForDrydock(set)):
-		return DropPolicy
 	case held != nil && !atZero:
 		first := held.Phase == api.Stopping && !stop.Of(held) && !operation.Aborted(set)
 		if first || stop.Of(held) && OperatorIsLate(set, now) {
@@ -97,6 +94,16 @@ func NextStopStep(set *appsv1.StatefulSet, now time.Time, retry time.Duration) S
 		return NoStep
 	}
 	return EndStop
+}
+
+// PolicyToRestore returns the retention policy that the set had before its stop, if Drydock alone has written the present one. It is empty
+// otherwise: the policy is that of a user, also if it has the value that Drydock has written.
+func PolicyToRestore(set *appsv1.StatefulSet) appsv1.PersistentVolumeClaimRetentionPolicyType {
+	stop := api.LoadStop(set)
+	if stop == nil || statefulset.WhenScaled(set) != statefulset.Retain || !statefulset.RetainsForDrydock(set) {
+		return ""
+	}
+	return stop.WhenScaled
 }
 
 // OrdersStart reports whether the sleep wants pods that scale has not stopped: it began with the wake-up, or the operator that

@@ -208,25 +208,9 @@ func TestNextStopStep(t *testing.T) {
 			standing(3, withStop(startedBy), build.UID("uid-new")), NoStep,
 		},
 
-		"a user writes another policy during a stop": {
-			standing(0, sleeps(api.Asleep), withStop(former), build.WhenScaled(deletes)), DropPolicy,
-		},
-		"a user writes another policy during a stop, and then Retain": {
-			standing(0, sleeps(api.Asleep), withStop(former), build.RetainedBy("kubectl-edit")), DropPolicy,
-		},
-		"a user applies a manifest with Retain during a stop": {
-			standing(0, sleeps(api.Asleep), withStop(former), build.RetainedBy("argocd-controller", api.FieldManager)), DropPolicy,
-		},
-		"a client has removed all managers":           {standing(3, withStop(former, startedBy), build.RetainedBy()), DropPolicy},
 		"no user writes another policy during a stop": {standing(0, sleeps(api.Asleep), withStop(former)), NoStep},
 		"a user writes another policy, and nothing is kept": {
 			standing(0, sleeps(api.Asleep), withStop(), build.WhenScaled(deletes)), NoStep,
-		},
-		"a user writes another policy after the wake-up": {
-			standing(3, withStop(former, startedBy), build.WhenScaled(deletes)), DropPolicy,
-		},
-		"a user writes another policy while an operator comes": {
-			standing(3, sleeps(api.Stopping), withStop(former), operator, build.WhenScaled(deletes)), DropPolicy,
 		},
 
 		"the pods run again": {standing(3, sleeps(api.Succeeded, ended), withStop(startedBy)), EndStop},
@@ -361,5 +345,29 @@ func TestPolicyIsNotRestoredWhileAnOperatorStopsTheSet(t *testing.T) {
 		if step := NextStopStep(set, build.Now, retry); step == EndStop {
 			t.Errorf("%s: step %d", phase, step)
 		}
+	}
+}
+
+// TestPolicyToRestore: a user who writes the retention policy during a stop decides, also with the value that Drydock has written.
+func TestPolicyToRestore(t *testing.T) {
+	t.Parallel()
+	for name, row := range map[string]struct {
+		options []build.Option
+		want    appsv1.PersistentVolumeClaimRetentionPolicyType
+	}{
+		"Drydock has set it aside":                        {[]build.Option{withStop(former)}, deletes},
+		"it was Retain before":                            {[]build.Option{withStop()}, ""},
+		"a user has written it again":                     {[]build.Option{withStop(former), build.WhenScaled(deletes)}, ""},
+		"a user has written it again, and then Retain":    {[]build.Option{withStop(former), build.RetainedBy("kubectl-edit")}, ""},
+		"a user has applied a manifest with Retain":       {[]build.Option{withStop(former), build.RetainedBy("argocd", api.FieldManager)}, ""},
+		"a client has removed the managers of all fields": {[]build.Option{withStop(former), build.RetainedBy()}, ""},
+		"the set has no stop":                             {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := PolicyToRestore(standing(0, row.options...)); got != row.want {
+				t.Errorf("it is %q, not %q", got, row.want)
+			}
+		})
 	}
 }

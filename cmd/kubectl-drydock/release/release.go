@@ -185,10 +185,8 @@ func endStop(in Input) (end ending) {
 			next = members.Started(stop, in.Now)
 		case members.RenewStop:
 			next.Set.UID = set.UID
-		case members.DropPolicy:
-			next.WhenScaled = ""
 		case members.EndStop:
-			end.whenScaled = stop.WhenScaled
+			end.whenScaled = members.PolicyToRestore(set)
 			return end
 		default:
 			switch {
