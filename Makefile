@@ -235,7 +235,7 @@ e2e-tools:
 
 ifdef KUBECONFIG
 test-e2e: build $(if $(ONLY),,e2e-tools) ## tests resizes on a real node, and verifies the data
-	go test -tags cluster -count=1 -timeout 45m -parallel 4 $(CHOICE) ./test/e2e
+	go test -tags cluster -count=1 -timeout 45m -parallel 6 $(CHOICE) ./test/e2e
 else
 test-e2e: build $(if $(ONLY),,e2e-tools) ## tests resizes on a real node, and verifies the data
 ifndef ONLY
@@ -243,7 +243,7 @@ ifndef ONLY
 	cd test/cluster/csi && go test ./driver
 endif
 	$(MAKE) --no-print-directory cluster images $(if $(ONLY),,etcd-image redis-image)
-	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 4 $(CHOICE) ./test/e2e
+	KUBECONFIG=$(NODE) go test -tags cluster -count=1 -timeout 45m -parallel 6 $(CHOICE) ./test/e2e
 endif
 
 # The target removes Drydock from the local node, so that the next make demo does not run a second one.
