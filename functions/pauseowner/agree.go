@@ -121,7 +121,8 @@ func (in Input) whyNotUpdated(resize *api.Resize, record OwnerRecord, difference
 	edited := slices.IndexFunc(differences, func(d owners.Difference) bool { return d.Edited })
 	switch {
 	case edited >= 0:
-		return fmt.Sprintf("Drydock does not change it, because another client has written %s since its operator last worked", differences[edited].Path)
+		return fmt.Sprintf("Drydock does not change it, because another client has written %s since its operator last worked",
+			differences[edited].Path)
 	case resize == nil || resize.Phase != api.Succeeded: // some claims may have the former size
 		return "Drydock changes it only if the latest resize has succeeded"
 	case err != nil:

@@ -15,55 +15,56 @@ import (
 
 // handleGrowing expands the volumes of a stopped member. Its claims request the new size as soon as the volumes are detached. The member
 // is released when all volumes have grown; their file systems grow when the pod mounts them. The stop can be cancelled at any time.
-func (w *work) handleGrowing(member *api.Member) {
+func (sw swapping) handleGrowing(member *api.Member) {
 	switch {
-	case w.heldPod(member) == nil:
-		w.handleLostHold(member, fmt.Sprintf("the hold of pod %s-%d was removed before its volumes had grown", w.Name, member.Ordinal))
+	case sw.heldPod(member) == nil:
+		sw.stopping().handleLostHold(member, fmt.Sprintf("the hold of pod %s-%d was removed before its volumes had grown", sw.Name,
+			member.Ordinal))
 		return
-	case w.interruptedByLoss(member):
+	case sw.stopping().interruptedByLoss(member):
 		return
-	case w.Rejected != "":
-		w.override = revert(w.Input, w.Before, api.Rejected,
+	case sw.Rejected != "":
+		sw.override = revert(sw.Input, sw.Before, api.Rejected,
 			fmt.Sprintf("the API server refuses the new sizes of the claims of pod %s-%d: %s. "+
-				"Fix the cause, then %s", w.Name, member.Ordinal, w.Rejected, operation.HowToRetry(w.Namespace, w.Before)))
+				"Fix the cause, then %s", sw.Name, member.Ordinal, sw.Rejected, operation.HowToRetry(sw.Namespace, sw.Before)))
 		return
 	}
 	waiting := ""
 	for i := range member.Claims {
-		if why := w.growClaim(member, &member.Claims[i]); why != "" {
+		if why := sw.growClaim(member, &member.Claims[i]); why != "" {
 			waiting = why
 		}
 	}
 	switch {
-	case w.override.Kind != "":
+	case sw.override.Kind != "":
 	case waiting == "":
-		w.releaseToStart(member)
-	case w.pastDeadline(member):
-		w.override = revert(w.Input, w.Before, api.DeadlineExceeded,
+		sw.releaseToStart(member)
+	case sw.pastDeadline(member):
+		sw.override = revert(sw.Input, sw.Before, api.DeadlineExceeded,
 			fmt.Sprintf("the volumes of pod %s-%d did not grow within %s while it was "+
-				"stopped: %s. Read kubectl describe pvc -n %s, then %s", w.Name, member.Ordinal, w.Settings.SwapTimeout, waiting, w.Namespace,
-				operation.HowToRetry(w.Namespace, w.Before)))
+				"stopped: %s. Read kubectl describe pvc -n %s, then %s", sw.Name, member.Ordinal, sw.Settings.SwapTimeout, waiting, sw.Namespace,
+				operation.HowToRetry(sw.Namespace, sw.Before)))
 	default:
-		w.WaitFor(true, "%s", waiting)
+		sw.WaitFor(true, "%s", waiting)
 	}
 }
 
 // growClaim plans the next step for one claim of a stopped member. It returns why the claim waits, or empty if its volume has grown.
-func (w *work) growClaim(member *api.Member, move *api.Move) string {
-	claim := w.Claim(move.Claim) // not nil: reasonToGiveUp has checked
+func (sw swapping) growClaim(member *api.Member, move *api.Move) string {
+	claim := sw.Claim(move.Claim) // not nil: reasonToGiveUp has checked
 	request := operation.RequestSize(claim, move.To)
-	move.Moved = move.Moved || w.hasGrown(move)
+	move.Moved = move.Moved || sw.hasGrown(move)
 	switch {
 	case move.Moved:
 		return ""
 	case request.Empty() && statefulset.Infeasible(claim, move.To):
-		w.override = revert(w.Input, w.Before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
-	case w.Attached(move.OldVolume):
+		sw.override = revert(sw.Input, sw.Before, api.ExpandInfeasible, operation.CannotGrow(claim, move.To))
+	case sw.Attached(move.OldVolume):
 		return fmt.Sprintf("volume %s is still attached to a node", move.OldVolume)
-	case !member.Locked && !statefulset.Unmounted(w.MemberPod(member.Ordinal)):
+	case !member.Locked && !statefulset.Unmounted(sw.MemberPod(member.Ordinal)):
 		return fmt.Sprintf("volume %s is not unmounted yet", move.OldVolume)
 	}
-	w.Do(api.ExpansionRunning, request.Actions()...)
+	sw.Do(api.ExpansionRunning, request.Actions()...)
 	return fmt.Sprintf("claim %s is growing", move.Claim)
 }
 
@@ -79,9 +80,9 @@ func (in Input) hasGrown(move *api.Move) bool {
 }
 
 // growingFileSystem returns which claim's file system has not grown although its pod runs, or empty.
-func (w *work) growingFileSystem(member *api.Member) string {
+func (sw swapping) growingFileSystem(member *api.Member) string {
 	for _, move := range member.Claims {
-		claim := w.Claim(move.Claim)
+		claim := sw.Claim(move.Claim)
 		if claim == nil || !move.InPlace {
 			continue
 		}
@@ -94,19 +95,19 @@ func (w *work) growingFileSystem(member *api.Member) string {
 
 // lowerRequests makes a given-up member's claims request the sizes of their volumes if the storage has refused the new sizes. If the API
 // server refuses that, the storage keeps trying to grow them while the set runs.
-func (w *work) lowerRequests(member *api.Member) {
+func (sw swapping) lowerRequests(member *api.Member) {
 	for i := range member.Claims {
 		move := &member.Claims[i]
-		if claim := w.Claim(move.Claim); move.InPlace && claim != nil && claim.UID == move.UID && w.Rejected == "" {
-			w.Do(api.RollingBack, operation.LowerRequest(claim, move.From).Actions()...)
+		if claim := sw.Claim(move.Claim); move.InPlace && claim != nil && claim.UID == move.UID && sw.Rejected == "" {
+			sw.Do(api.RollingBack, operation.LowerRequest(claim, move.From).Actions()...)
 		}
 	}
 }
 
 // finalPhase returns Moved for a member that was given up after all its volumes had grown, else the phase.
-func (w *work) finalPhase(member *api.Member, phase api.MemberPhase) api.MemberPhase {
+func (sw swapping) finalPhase(member *api.Member, phase api.MemberPhase) api.MemberPhase {
 	for i := range member.Claims {
-		if move := &member.Claims[i]; !move.InPlace || !w.hasGrown(move) {
+		if move := &member.Claims[i]; !move.InPlace || !sw.hasGrown(move) {
 			return phase
 		}
 	}

@@ -15,103 +15,108 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// stopping stops a member, holds its pod, and cancels the stop.
+type stopping struct{ *work }
+
+func (w *work) stopping() stopping { return stopping{w} }
+
 // stopMember stops a member: the finalizer first, which keeps the pod's object, then the eviction. The next event repeats a write that
 // was not carried out.
-func (w *work) stopMember(member *api.Member) {
-	member.HeldAt, member.CheckedAt, member.FinalTries = operation.Moment(w.Now), nil, 0
+func (s stopping) stopMember(member *api.Member) {
+	member.HeldAt, member.CheckedAt, member.FinalTries = operation.Moment(s.Now), nil, 0
 	member.Stops++
-	w.enterPhase(member, api.MemberStopping)
-	w.Reason = api.Quiescing
-	pod := w.MemberPod(member.Ordinal)
+	s.enterPhase(member, api.MemberStopping)
+	s.Reason = api.Quiescing
+	pod := s.MemberPod(member.Ordinal)
 	if pod == nil {
-		lock := resources.MakeLock(w.Set, w.Record.Operation, member.Ordinal, w.Settings)
+		lock := resources.MakeLock(s.Set, s.Record.Operation, member.Ordinal, s.Settings)
 		member.Locked = true
-		w.Do(api.Quiescing, plan.Create(plan.Pods, lock))
+		s.Do(api.Quiescing, plan.Create(plan.Pods, lock))
 		return
 	}
 	member.Pod, member.Node = pod.UID, pod.Spec.NodeName
-	if w.Record.Strategy == api.StrategyRolling {
-		w.dryRuns = append(w.dryRuns, plan.TryEvict(pod)) // so a refusal is known before anything is written
+	if s.Record.Strategy == api.StrategyRolling {
+		s.dryRuns = append(s.dryRuns, plan.TryEvict(pod)) // so a refusal is known before anything is written
 	}
-	w.Do(api.Quiescing, w.holdActions(member, pod)...)
-	w.endPod(member, pod)
+	s.Do(api.Quiescing, s.holdActions(member, pod)...)
+	s.endPod(member, pod)
 }
 
 // holdActions returns the patch that puts the hold's finalizer and link on the pod.
-func (w *work) holdActions(member *api.Member, pod *corev1.Pod) []plan.Action {
-	link := w.Record.Link(api.RoleHeld, w.Set.Namespace).OfMember(member.Ordinal)
+func (s stopping) holdActions(member *api.Member, pod *corev1.Pod) []plan.Action {
+	link := s.Record.Link(api.RoleHeld, s.Set.Namespace).OfMember(member.Ordinal)
 	return plan.PatchOf(plan.Pods, pod).Link(link).AddFinalizer(api.HoldFinalizer).Actions()
 }
 
 // handleStopping evicts or deletes the pod of a held member, and waits for the proof that it has stopped.
-func (w *work) handleStopping(member *api.Member) {
-	pod := w.MemberPod(member.Ordinal)
+func (s stopping) handleStopping(member *api.Member) {
+	pod := s.MemberPod(member.Ordinal)
 	if member.Locked {
-		w.awaitLock(member, pod)
+		s.awaitLock(member, pod)
 		return
 	}
 	switch {
 	case pod == nil || pod.UID != member.Pod:
-		w.handleLostHold(member, fmt.Sprintf("pod %s-%d was replaced while it was being stopped", w.Name, member.Ordinal))
+		s.handleLostHold(member, fmt.Sprintf("pod %s-%d was replaced while it was being stopped", s.Name, member.Ordinal))
 	case !statefulset.Held(pod) && pod.DeletionTimestamp != nil:
 		// a terminating pod accepts no new finalizer
-		w.handleLostHold(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name))
-	case !statefulset.Held(pod) && w.Rejected != "" && w.pastDeadline(member): // members that have stopped would wait for this one
-		w.override = revert(w.Input, w.Before, api.Rejected, fmt.Sprintf("the API server rejects the finalizer that holds pod %s: %s. Fix that, "+
-			"then %s", pod.Name, w.Rejected, operation.HowToRetry(w.Namespace, w.Before)))
+		s.handleLostHold(member, fmt.Sprintf("pod %s was deleted before it was held", pod.Name))
+	case !statefulset.Held(pod) && s.Rejected != "" && s.pastDeadline(member): // members that have stopped would wait for this one
+		s.override = revert(s.Input, s.Before, api.Rejected, fmt.Sprintf("the API server rejects the finalizer that holds pod %s: %s. Fix that, "+
+			"then %s", pod.Name, s.Rejected, operation.HowToRetry(s.Namespace, s.Before)))
 	case !statefulset.Held(pod):
-		w.Do(api.Quiescing, w.holdActions(member, pod)...)
-	case w.pastDeadline(member):
+		s.Do(api.Quiescing, s.holdActions(member, pod)...)
+	case s.pastDeadline(member):
 		why := fmt.Sprintf("pod %s has stopped, but another member did not stop in time", pod.Name)
-		if writes := w.MayWrite(member, pod); writes != "" {
+		if writes := s.MayWrite(member, pod); writes != "" {
 			why = fmt.Sprintf("the stop of pod %s was not proven in time: %s", pod.Name, writes)
 		}
-		w.cancelStops(why)
+		s.cancelStops(why)
 	case pod.DeletionTimestamp == nil:
-		w.endPod(member, pod)
+		s.endPod(member, pod)
 	default:
-		w.awaitStop(member, pod)
+		s.awaitStop(member, pod)
 	}
 }
 
 // endPod evicts the pod in a rolling resize. Where all members stop together, it deletes the pod, because the user requested that stop
 // and a PodDisruptionBudget would forbid it. In an OrderedReady set, the highest ordinal ends first.
-func (w *work) endPod(member *api.Member, pod *corev1.Pod) {
-	if w.BudgetRefusal != "" {
-		w.cancelStops("a PodDisruptionBudget does not allow it: " + w.BudgetRefusal)
+func (s stopping) endPod(member *api.Member, pod *corev1.Pod) {
+	if s.BudgetRefusal != "" {
+		s.cancelStops("a PodDisruptionBudget does not allow it: " + s.BudgetRefusal)
 		return
 	}
-	if w.Record.Strategy == api.StrategyRolling {
-		if why := w.WhyUnsteady(member.Ordinal); why != "" {
-			w.cancelStops(why)
+	if s.Record.Strategy == api.StrategyRolling {
+		if why := s.WhyUnsteady(member.Ordinal); why != "" {
+			s.cancelStops(why)
 			return
 		}
-		switch why, known := w.memberLag(w.otherPods(member.Ordinal)...); {
+		switch why, known := s.gate().memberLag(s.otherPods(member.Ordinal)...); {
 		case !known:
 			return
 		case why != "":
-			w.cancelStops(why)
+			s.cancelStops(why)
 			return
 		}
-		w.Do(api.Quiescing, plan.Evict(pod))
+		s.Do(api.Quiescing, plan.Evict(pod))
 		return
 	}
-	if other := w.memberToLock(); other != nil {
-		w.WaitFor(true, "the name of pod %s-%d is locked before %s stops", w.Name, other.Ordinal, pod.Name)
+	if other := s.memberToLock(); other != nil {
+		s.WaitFor(true, "the name of pod %s-%d is locked before %s stops", s.Name, other.Ordinal, pod.Name)
 		return
 	}
-	if first := w.memberToStopFirst(member); first != nil {
-		w.WaitFor(false, "pod %s-%d stops before %s", w.Name, first.Ordinal, pod.Name)
+	if first := s.memberToStopFirst(member); first != nil {
+		s.WaitFor(false, "pod %s-%d stops before %s", s.Name, first.Ordinal, pod.Name)
 		return
 	}
-	w.Do(api.Quiescing, plan.Stop(pod))
+	s.Do(api.Quiescing, plan.Stop(pod))
 }
 
 // memberToLock returns a member that stops with the others and whose lock does not exist yet, or nil. The API server may reject the lock,
 // and then no pod may have been stopped for it.
-func (w *work) memberToLock() *api.Member {
-	for i := range w.Record.Members {
-		if m := &w.Record.Members[i]; m.Locked && m.Phase == api.MemberStopping && w.MemberPod(m.Ordinal) == nil {
+func (s stopping) memberToLock() *api.Member {
+	for i := range s.Record.Members {
+		if m := &s.Record.Members[i]; m.Locked && m.Phase == api.MemberStopping && s.MemberPod(m.Ordinal) == nil {
 			return m
 		}
 	}
@@ -119,12 +124,12 @@ func (w *work) memberToLock() *api.Member {
 }
 
 // memberToStopFirst returns a member that must have stopped before this one may, or nil.
-func (w *work) memberToStopFirst(member *api.Member) *api.Member {
-	if !statefulset.Ordered(w.Set) {
+func (s stopping) memberToStopFirst(member *api.Member) *api.Member {
+	if !statefulset.Ordered(s.Set) {
 		return nil
 	}
-	for i := range w.Record.Members {
-		if m := &w.Record.Members[i]; m.Ordinal > member.Ordinal && m.Phase == api.MemberStopping && m.StoppedAt == nil && !m.Locked {
+	for i := range s.Record.Members {
+		if m := &s.Record.Members[i]; m.Ordinal > member.Ordinal && m.Phase == api.MemberStopping && m.StoppedAt == nil && !m.Locked {
 			return m
 		}
 	}
@@ -132,92 +137,92 @@ func (w *work) memberToStopFirst(member *api.Member) *api.Member {
 }
 
 // awaitStop hands a stopped member to backup.
-func (w *work) awaitStop(member *api.Member, pod *corev1.Pod) {
-	if w.interruptedByLoss(member) {
+func (s stopping) awaitStop(member *api.Member, pod *corev1.Pod) {
+	if s.interruptedByLoss(member) {
 		return
 	}
-	if why := w.MayWrite(member, pod); why != "" {
-		w.WaitFor(statefulset.Done(pod), "%s", why) // the end of the pod sends an event
+	if why := s.MayWrite(member, pod); why != "" {
+		s.WaitFor(statefulset.Done(pod), "%s", why) // the end of the pod sends an event
 		return
 	}
-	w.markStopped(member)
+	s.markStopped(member)
 }
 
 // markStopped records that nothing writes to the member's volumes any more.
-func (w *work) markStopped(member *api.Member) {
+func (s stopping) markStopped(member *api.Member) {
 	if member.StoppedAt == nil {
-		member.StoppedAt = operation.Moment(w.Now)
+		member.StoppedAt = operation.Moment(s.Now)
 	}
-	w.Reason = api.CopyRunning
-	switch next := w.Record.AfterStop(); next {
+	s.Reason = api.CopyRunning
+	switch next := s.Record.AfterStop(); next {
 	case api.MemberSwapping:
-		w.enterSwap(member)
+		s.enterSwap(member)
 	case api.MemberGrowing:
-		w.Reason = api.ExpansionRunning
-		w.enterPhase(member, next)
+		s.Reason = api.ExpansionRunning
+		s.enterPhase(member, next)
 	default:
-		w.enterPhase(member, next)
-		w.Announce = events.MemberChanged
+		s.enterPhase(member, next)
+		s.Announce = events.MemberChanged
 	}
 }
 
 // enterSwap begins the swap of a member in a rollback. Where all members stop together, it waits until all have stopped. Otherwise, a
 // member that cannot be stopped would continue with newer data than the others.
-func (w *work) enterSwap(member *api.Member) {
-	if w.Record.Strategy != api.StrategyWhole {
-		w.enterPhase(member, api.MemberSwapping)
+func (s stopping) enterSwap(member *api.Member) {
+	if s.Record.Strategy != api.StrategyWhole {
+		s.enterPhase(member, api.MemberSwapping)
 		return
 	}
-	for i := range w.Record.Members {
-		switch other := &w.Record.Members[i]; other.Phase {
+	for i := range s.Record.Members {
+		switch other := &s.Record.Members[i]; other.Phase {
 		case api.MemberPending, api.MemberCopying, api.MemberWaiting:
-			w.WaitFor(false, "pod %s-%d must stop as well", w.Name, other.Ordinal)
+			s.WaitFor(false, "pod %s-%d must stop as well", s.Name, other.Ordinal)
 			return
 		case api.MemberStopping:
 			if other.StoppedAt == nil {
-				w.WaitFor(true, "pod %s-%d must stop as well", w.Name, other.Ordinal)
+				s.WaitFor(true, "pod %s-%d must stop as well", s.Name, other.Ordinal)
 				return
 			}
 		}
 	}
-	for i := range w.Record.Members {
-		if other := &w.Record.Members[i]; other.Phase == api.MemberStopping {
-			w.enterPhase(other, api.MemberSwapping)
+	for i := range s.Record.Members {
+		if other := &s.Record.Members[i]; other.Phase == api.MemberStopping {
+			s.enterPhase(other, api.MemberSwapping)
 		}
 	}
 }
 
 // awaitLock waits until the name of a member without a pod is locked and nothing uses its claims.
-func (w *work) awaitLock(member *api.Member, pod *corev1.Pod) {
+func (s stopping) awaitLock(member *api.Member, pod *corev1.Pod) {
 	switch {
-	case pod == nil && w.pastDeadline(member) && cmp.Or(w.Rejected, w.WriteFailed) != "":
-		w.cancelStops(fmt.Sprintf("the API server does not create the pod that locks the name of pod %s-%d: %s", w.Name, member.Ordinal,
-			cmp.Or(w.Rejected, w.WriteFailed)))
+	case pod == nil && s.pastDeadline(member) && cmp.Or(s.Rejected, s.WriteFailed) != "":
+		s.cancelStops(fmt.Sprintf("the API server does not create the pod that locks the name of pod %s-%d: %s", s.Name, member.Ordinal,
+			cmp.Or(s.Rejected, s.WriteFailed)))
 	case pod == nil:
-		w.Do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(w.Set, w.Record.Operation, member.Ordinal, w.Settings)))
-	case !resources.IsHeldLockOf(pod, w.Record.Operation):
-		w.handleLostHold(member, fmt.Sprintf("pod %s was started before its name could be locked", pod.Name))
+		s.Do(api.Quiescing, plan.Create(plan.Pods, resources.MakeLock(s.Set, s.Record.Operation, member.Ordinal, s.Settings)))
+	case !resources.IsHeldLockOf(pod, s.Record.Operation):
+		s.handleLostHold(member, fmt.Sprintf("pod %s was started before its name could be locked", pod.Name))
 	default:
-		why := w.claimUse(member)
+		why := s.claimUse(member)
 		switch {
 		case why == "":
 			member.Pod = pod.UID
-			w.markStopped(member)
-		case w.pastDeadline(member): // the lock must not delay a scale-up
-			w.cancelStops(why)
+			s.markStopped(member)
+		case s.pastDeadline(member): // the lock must not delay a scale-up
+			s.cancelStops(why)
 		default:
-			w.WaitFor(true, "%s", why)
+			s.WaitFor(true, "%s", why)
 		}
 	}
 }
 
 // claimUse returns what still uses a claim of a member without a pod, or empty.
-func (w *work) claimUse(member *api.Member) string {
+func (s stopping) claimUse(member *api.Member) string {
 	for _, move := range member.Claims {
-		if users := w.Users(move.Claim); len(users) > 0 {
+		if users := s.Users(move.Claim); len(users) > 0 {
 			return fmt.Sprintf("pod %s uses claim %s", users[0].Name, move.Claim)
 		}
-		if w.Attached(move.OldVolume) {
+		if s.Attached(move.OldVolume) {
 			return fmt.Sprintf("volume %s is still attached to a node", move.OldVolume)
 		}
 	}

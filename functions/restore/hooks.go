@@ -19,6 +19,11 @@ import (
 	"drydock.dev/shared/text"
 )
 
+// hooks runs the user's hooks before and after a member.
+type memberHooks struct{ *work }
+
+func (w *work) memberHooks() memberHooks { return memberHooks{w} }
+
 // hookState is the progress of a member's hook.
 type hookState int
 
@@ -30,40 +35,40 @@ const (
 
 // hookStateOf returns the progress of the member's hook. The member waits for a running hook, and for the judgement of
 // one that has ended. A failed hook gives the operation up.
-func (w *work) hookStateOf(hook resources.Hook, member *api.Member) hookState {
-	template, err := resources.HookTemplate(w.Set, hook)
-	job := w.hookJob(hook, member)
+func (h memberHooks) hookStateOf(hook resources.Hook, member *api.Member) hookState {
+	template, err := resources.HookTemplate(h.Set, hook)
+	job := h.hookJob(hook, member)
 	switch {
-	case member.Hook == w.hookName(hook, member):
+	case member.Hook == h.hookName(hook, member):
 		return hookDone
 	case err != nil:
-		w.override = w.hookFailed(hook, member, err.Error())
+		h.override = h.hookFailed(hook, member, err.Error())
 	case template == nil:
 		return hookDone
 	case statefulset.JobEnd(job).Type == batchv1.JobComplete:
-		switch verdict, why := w.judgeHook(job, member); verdict {
+		switch verdict, why := h.judgeHook(job, member); verdict {
 		case podend.Succeeded:
 			return hookDone
 		case podend.Pending:
-			w.WaitFor(true, "Job %s is complete, but %s", job.Name, why)
+			h.WaitFor(true, "Job %s is complete, but %s", job.Name, why)
 		default:
-			w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s is complete, but %s", job.Name, why))
+			h.override = h.hookFailed(hook, member, fmt.Sprintf("Job %s is complete, but %s", job.Name, why))
 		}
 	case job == nil:
 		return hookMissing
 	case statefulset.JobEnd(job).Type == batchv1.JobFailed:
-		w.override = w.hookFailed(hook, member, fmt.Sprintf("Job %s has failed: %s", job.Name, w.hookFailure(job)))
+		h.override = h.hookFailed(hook, member, fmt.Sprintf("Job %s has failed: %s", job.Name, h.hookFailure(job)))
 	default:
-		w.WaitFor(job.DeletionTimestamp != nil, "hook %s-member of pod %s-%d is running", hook, w.Name, member.Ordinal)
+		h.WaitFor(job.DeletionTimestamp != nil, "hook %s-member of pod %s-%d is running", hook, h.Name, member.Ordinal)
 	}
 	return hookUnfinished
 }
 
 // judgeHook judges the complete Job of the member's hook, and records a success.
-func (w *work) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, string) {
-	verdict, why := podend.JudgeJob(w.Now, job, w.Pods, w.Kills)
+func (h memberHooks) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, string) {
+	verdict, why := podend.JudgeJob(h.Now, job, h.Pods, h.Kills)
 	if verdict == podend.Succeeded {
-		member.Hook, w.Reason = job.Name, api.HookEnded
+		member.Hook, h.Reason = job.Name, api.HookEnded
 	}
 	return verdict, why
 }
@@ -74,34 +79,34 @@ func (w *work) judgeHook(job *batchv1.Job, member *api.Member) (podend.Verdict, 
 // While the cutover is closed, such a member begins another attempt: the next approval or window may be days away, and brings another stop.
 // A member with a mover does so when backup replaces the mover. Other conditions of the gate end no attempt, because the hook itself may
 // have changed them.
-func (w *work) noteHooksBefore(members []*api.Member) {
-	shut := resize.CutoverObstacle(w.Observed, w.Record) != ""
+func (h memberHooks) noteHooksBefore(members []*api.Member) {
+	shut := resize.CutoverObstacle(h.Observed, h.Record) != ""
 	for _, member := range members {
-		job := w.hookJob(resources.BeforeMember, member)
+		job := h.hookJob(resources.BeforeMember, member)
 		if job != nil && member.Hook != job.Name && statefulset.JobEnd(job).Type == batchv1.JobComplete {
-			if verdict, why := w.judgeHook(job, member); verdict == podend.Pending {
-				w.WaitFor(true, "Job %s is complete, but %s", job.Name, why)
+			if verdict, why := h.judgeHook(job, member); verdict == podend.Pending {
+				h.WaitFor(true, "Job %s is complete, but %s", job.Name, why)
 			}
 		}
-		hasMover := w.Record.Copies() && member.Pod != ""
-		if shut && !hasMover && member.Hook == w.hookName(resources.BeforeMember, member) {
+		hasMover := h.Record.Copies() && member.Pod != ""
+		if shut && !hasMover && member.Hook == h.hookName(resources.BeforeMember, member) {
 			member.Attempt++
-			member.Hook, w.Reason = "", api.GateClosed
+			member.Hook, h.Reason = "", api.GateClosed
 		}
 	}
 }
 
 // hookName returns the name of the Job of the member's hook in this attempt.
-func (w *work) hookName(hook resources.Hook, member *api.Member) string {
-	return api.HookName(w.Record.Operation, string(hook), member.Ordinal, member.Attempt)
+func (h memberHooks) hookName(hook resources.Hook, member *api.Member) string {
+	return api.HookName(h.Record.Operation, string(hook), member.Ordinal, member.Attempt)
 }
 
 // hookJob returns the Job of the member's hook in this attempt, or nil.
-func (w *work) hookJob(hook resources.Hook, member *api.Member) *batchv1.Job {
-	name := w.hookName(hook, member)
-	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.HasLink(j, w.Record.Operation, api.RoleHook) }
-	if i := slices.IndexFunc(w.Jobs, isHook); i >= 0 {
-		return w.Jobs[i]
+func (h memberHooks) hookJob(hook resources.Hook, member *api.Member) *batchv1.Job {
+	name := h.hookName(hook, member)
+	isHook := func(j *batchv1.Job) bool { return j.Name == name && api.HasLink(j, h.Record.Operation, api.RoleHook) }
+	if i := slices.IndexFunc(h.Jobs, isHook); i >= 0 {
+		return h.Jobs[i]
 	}
 	return nil
 }
@@ -128,35 +133,35 @@ func (in Input) endedHookPods() []*corev1.Pod {
 
 // runHookBefore starts the hook before a member is stopped. In a rolling resize, a dry run asks the PodDisruptionBudgets first: a hook
 // that makes another member the primary must not run in vain.
-func (w *work) runHookBefore(member *api.Member) {
-	if w.Record.Strategy == api.StrategyRolling {
-		w.dryRuns = append(w.dryRuns, plan.TryEvict(w.MemberPod(member.Ordinal)))
+func (h memberHooks) runHookBefore(member *api.Member) {
+	if h.Record.Strategy == api.StrategyRolling {
+		h.dryRuns = append(h.dryRuns, plan.TryEvict(h.MemberPod(member.Ordinal)))
 	}
-	w.runHook(resources.BeforeMember, member)
+	h.runHook(resources.BeforeMember, member)
 }
 
 // runHook starts the member's hook. The record is written first.
-func (w *work) runHook(hook resources.Hook, member *api.Member) {
-	template, err := resources.HookTemplate(w.Set, hook)
+func (h memberHooks) runHook(hook resources.Hook, member *api.Member) {
+	template, err := resources.HookTemplate(h.Set, hook)
 	if err != nil || template == nil {
 		return // unreachable: the hook's state is hookMissing
 	}
-	link := w.Record.Link(api.RoleHook, w.Set.Namespace).OfMember(member.Ordinal)
-	job := resources.MakeHook(w.Set, hook, template, link, member.Attempt, w.Settings)
-	w.Record.Reason = api.HookRunning
-	w.Record.Message = fmt.Sprintf("hook %s-member of pod %s-%d runs as Job %s", hook, w.Name, member.Ordinal, job.Name)
-	w.Do(api.HookRunning, plan.Create(plan.Jobs, job))
+	link := h.Record.Link(api.RoleHook, h.Set.Namespace).OfMember(member.Ordinal)
+	job := resources.MakeHook(h.Set, hook, template, link, member.Attempt, h.Settings)
+	h.Record.Reason = api.HookRunning
+	h.Record.Message = fmt.Sprintf("hook %s-member of pod %s-%d runs as Job %s", hook, h.Name, member.Ordinal, job.Name)
+	h.Do(api.HookRunning, plan.Create(plan.Jobs, job))
 }
 
 // hooksBefore returns the members whose hook must still be started before they stop. It reports false while a hook runs, or if one has
 // failed. A member without a pod has no hook, because nothing of it is stopped.
-func (w *work) hooksBefore(next []*api.Member) (missing []*api.Member, ready bool) {
+func (h memberHooks) hooksBefore(next []*api.Member) (missing []*api.Member, ready bool) {
 	ready = true
 	for _, member := range next {
-		if w.MemberPod(member.Ordinal) == nil {
+		if h.MemberPod(member.Ordinal) == nil {
 			continue
 		}
-		switch w.hookStateOf(resources.BeforeMember, member) {
+		switch h.hookStateOf(resources.BeforeMember, member) {
 		case hookMissing:
 			missing = append(missing, member)
 		case hookUnfinished:
@@ -167,13 +172,13 @@ func (w *work) hooksBefore(next []*api.Member) (missing []*api.Member, ready boo
 }
 
 // hookFailed gives the operation up because of a hook. No other member is stopped then.
-func (w *work) hookFailed(hook resources.Hook, member *api.Member, why string) plan.Plan {
-	next, consequence := w.Before.Clone(), "so the pod is not stopped"
+func (h memberHooks) hookFailed(hook resources.Hook, member *api.Member, why string) plan.Plan {
+	next, consequence := h.Before.Clone(), "so the pod is not stopped"
 	if hook == resources.AfterMember {
 		next.Member(member.Ordinal).Phase, consequence = api.MemberMoved, "so no other pod is stopped; the pod stays on its new volumes"
 	}
-	return revert(w.Input, next, api.HookFailed, fmt.Sprintf("hook %s-member of pod %s-%d did not succeed, %s: %s. Fix that, then %s",
-		hook, w.Name, member.Ordinal, consequence, why, operation.HowToRetry(w.Namespace, w.Before)))
+	return revert(h.Input, next, api.HookFailed, fmt.Sprintf("hook %s-member of pod %s-%d did not succeed, %s: %s. Fix that, then %s",
+		hook, h.Name, member.Ordinal, consequence, why, operation.HowToRetry(h.Namespace, h.Before)))
 }
 
 // maxHookOutput is how many bytes of a hook's output are quoted.
@@ -181,10 +186,10 @@ const maxHookOutput = 300
 
 // hookFailure returns how a hook has failed: the exit code and the last output of its container, or the reason of the Job controller.
 // Unprintable characters are removed, because a container may print anything.
-func (w *work) hookFailure(job *batchv1.Job) string {
+func (h memberHooks) hookFailure(job *batchv1.Job) string {
 	failed := statefulset.JobEnd(job)
 	words := failed.Reason + " " + failed.Message
-	if pod := w.HookPod(job); pod != nil {
+	if pod := h.HookPod(job); pod != nil {
 		if name, end := statefulset.FailedContainer(pod); end != nil {
 			words = strings.TrimSpace(fmt.Sprintf("container %s exited with %d. %s", name, end.ExitCode, end.Message))
 		}

@@ -29,19 +29,19 @@ func handleMoving(in Input, record *api.Resize) (plan.Plan, []*corev1.Pod) {
 		member := &w.Record.Members[i]
 		switch member.Phase {
 		case api.MemberStopping:
-			w.handleStopping(member)
+			w.stopping().handleStopping(member)
 		case api.MemberFinalPass:
-			w.handleFinalPass(member)
+			w.stopping().handleFinalPass(member)
 		case api.MemberGrowing:
-			w.handleGrowing(member)
+			w.swapping().handleGrowing(member)
 		case api.MemberSwapping:
-			w.handleSwapping(member)
+			w.swapping().handleSwapping(member)
 		case api.MemberStarting:
-			w.handleStarting(member)
+			w.starting().handleStarting(member)
 		}
 	}
 	if w.idle() {
-		w.stopWaitingMembers()
+		w.gate().stopWaitingMembers()
 	}
 	if orders := withdrawOrder(in, record); len(orders) > 0 && w.override.Kind == "" { // the order must not be carried out now
 		w.Do(api.SwapRunning, orders...)

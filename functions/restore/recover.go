@@ -129,7 +129,7 @@ func undoLost(in Input, record *api.Resize, revision *appsv1.ControllerRevision)
 	for i := range w.Record.Members {
 		member := &w.Record.Members[i]
 		w.completeFromCluster(member)
-		w.undoMember(member)
+		w.undoing().undoMember(member)
 	}
 	actions := append(moving.DeleteJobs(append(in.JobsOf(record.Operation), in.HooksOf(record.Operation)...), ""), w.Actions()...)
 	switch {

@@ -15,6 +15,11 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// undoing gives the members of an operation that was given up back to the StatefulSet.
+type undoing struct{ *work }
+
+func (w *work) undoing() undoing { return undoing{w} }
+
 // handleReverting releases every member with all of its claims bound: to the old volumes, or to the new ones where a swap was under way.
 func handleReverting(in Input, record *api.Resize) plan.Plan {
 	w := &work{Input: in, Work: moving.Begin(record)}
@@ -24,17 +29,17 @@ func handleReverting(in Input, record *api.Resize) plan.Plan {
 		case api.MemberMoved:
 		case api.MemberKept:
 			if slices.ContainsFunc(member.Claims, w.frozenByStalePlan) {
-				w.undoMember(member)
+				w.undoing().undoMember(member)
 			}
 		case api.MemberStarting:
 			switch {
-			case w.missesClaim(member):
-				w.undoMember(member)
+			case w.undoing().missesClaim(member):
+				w.undoing().undoMember(member)
 			case !w.endMoversOfDeletedClaim(member):
-				w.releaseMember(member, api.MemberMoved)
+				w.undoing().releaseMember(member, api.MemberMoved)
 			}
 		default:
-			w.undoMember(member)
+			w.undoing().undoMember(member)
 		}
 	}
 	switch {
@@ -79,45 +84,45 @@ func whyTemplatesStay(in Input, record *api.Resize) string {
 }
 
 // missesClaim reports whether a claim of the member is gone, is unbound while the pod is held, or was deleted and only pins keep it.
-func (w *work) missesClaim(member *api.Member) bool {
-	return w.heldPod(member) != nil && !w.claimsBound(member) ||
+func (u undoing) missesClaim(member *api.Member) bool {
+	return u.heldPod(member) != nil && !u.claimsBound(member) ||
 		slices.ContainsFunc(member.Claims, func(m api.Move) bool {
-			return w.Claim(m.Claim) == nil || newSwap(w.Input, w.Record, member, &m).keptOnlyByPins()
+			return u.Claim(m.Claim) == nil || newSwap(u.Input, u.Record, member, &m).keptOnlyByPins()
 		})
 }
 
 // undoMember settles the claims of a member and then releases it.
-func (w *work) undoMember(member *api.Member) {
+func (u undoing) undoMember(member *api.Member) {
 	phase, settled, together := api.MemberKept, true, false
-	w.lowerRequests(member)
-	w.noteForeignPod(member)
+	u.swapping().lowerRequests(member)
+	u.swapping().noteForeignPod(member)
 	for i := range member.Claims {
-		s := newSwap(w.Input, w.Record, member, &member.Claims[i])
+		s := newSwap(u.Input, u.Record, member, &member.Claims[i])
 		s.givingUp = true
 		together = together || s.rollbackPartial
 		step := s.next()
 		if s.nothingToUndo() {
 			continue
 		}
-		w.Do(api.RollingBack, step.actions...)
+		u.Do(api.RollingBack, step.actions...)
 		switch {
 		case step.settledOn == nil:
 			settled = false
 			if step.waiting != "" {
-				w.WaitFor(true, "%s", step.waiting)
+				u.WaitFor(true, "%s", step.waiting)
 			}
 		case step.settledOn == s.new:
 			phase = api.MemberMoved
 		}
 	}
 	switch {
-	case settled && together && w.waitsForOthers(member):
-		w.WaitFor(true, "pod %s-%d waits until every member has its old volumes", w.Name, member.Ordinal)
+	case settled && together && u.swapping().waitsForOthers(member):
+		u.WaitFor(true, "pod %s-%d waits until every member has its old volumes", u.Name, member.Ordinal)
 	case settled:
-		w.releaseMember(member, w.finalPhase(member, phase))
-	case operation.Overdue(w.Record, w.Now):
+		u.releaseMember(member, u.swapping().finalPhase(member, phase))
+	case operation.Overdue(u.Record, u.Now):
 		if member.HeldAt != nil {
-			w.reportStuckMember(member)
+			u.swapping().reportStuckMember(member)
 		}
 	}
 }
@@ -145,30 +150,30 @@ func (s swap) nothingToUndo() bool {
 
 // reportRejectedRelease adds to the record's message that a pod stays held because the API server rejects a step. The next event tries the
 // step again. The rejected write may be another one, so this is for releases that are late.
-func (w *work) reportRejectedRelease(pod *corev1.Pod) {
+func (u undoing) reportRejectedRelease(pod *corev1.Pod) {
 	held := fmt.Sprintf("pod %s stays held", pod.Name)
-	if w.Rejected == "" || strings.Contains(w.Record.Message, held) {
+	if u.Rejected == "" || strings.Contains(u.Record.Message, held) {
 		return
 	}
-	if w.Record.Message != "" {
-		held = w.Record.Message + "; " + held
+	if u.Record.Message != "" {
+		held = u.Record.Message + "; " + held
 	}
-	w.Report(w.Set, true, cmp.Or(w.Record.Reason, api.Rejected), "%s, because the API server rejects a step: %s. Fix that, then "+
-		"Drydock continues", held, w.Rejected)
+	u.Report(u.Set, true, cmp.Or(u.Record.Reason, api.Rejected), "%s, because the API server rejects a step: %s. Fix that, then "+
+		"Drydock continues", held, u.Rejected)
 }
 
 // releaseMember releases the member's pod. Once the pod is released, the member enters the phase.
-func (w *work) releaseMember(member *api.Member, phase api.MemberPhase) {
-	pod := w.MemberPod(member.Ordinal)
-	heldHere := blocksStart(pod) && api.HasLink(pod, w.Record.Operation, api.RoleHeld)
+func (u undoing) releaseMember(member *api.Member, phase api.MemberPhase) {
+	pod := u.MemberPod(member.Ordinal)
+	heldHere := blocksStart(pod) && api.HasLink(pod, u.Record.Operation, api.RoleHeld)
 	switch {
-	case heldHere && w.mustStayHeld(pod):
-		w.WaitFor(false, "pod %s was deleted by force, and its containers have not ended", pod.Name)
+	case heldHere && u.mustStayHeld(pod):
+		u.WaitFor(false, "pod %s was deleted by force, and its containers have not ended", pod.Name)
 		return
 	case heldHere:
-		w.Do(api.RollingBack, release(pod)...)
-		if operation.Overdue(w.Record, w.Now) {
-			w.reportRejectedRelease(pod)
+		u.Do(api.RollingBack, release(pod)...)
+		if operation.Overdue(u.Record, u.Now) {
+			u.reportRejectedRelease(pod)
 		}
 		return
 	}

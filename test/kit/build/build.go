@@ -243,7 +243,8 @@ func JSON(object any) []byte {
 	return text
 }
 
-// Patched returns the object after the patches, as the API server stores it. Of its managers, only those of whenScaled change. It fails if a patch is for another version of the object.
+// Patched returns the object after the patches, as the API server stores it. Of its managers, only those of whenScaled change. It fails if
+// a patch is for another version of the object.
 func Patched[T metav1.Object](object T, patches ...plan.Action) (next T, err error) {
 	text := JSON(object)
 	for _, a := range patches {
