@@ -58,7 +58,7 @@ func (o *doctoring) run(ctx context.Context) error {
 	if o.all {
 		s.namespace = metav1.NamespaceAll
 	}
-	facts, err := s.facts(ctx, o.now())
+	facts, err := s.examination().facts(ctx, o.now())
 	if err != nil {
 		return err
 	}

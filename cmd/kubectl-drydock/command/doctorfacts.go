@@ -26,9 +26,14 @@ import (
 	"drydock.dev/shared/owners"
 )
 
+// examination reads the facts that doctor judges.
+type examination struct{ *session }
+
+func (s *session) examination() examination { return examination{s} }
+
 // facts reads what doctor needs. It returns an error only if the API server does not answer.
-func (s *session) facts(ctx context.Context, now time.Time) (doctor.Facts, error) {
-	body, found, err := s.raw.get(ctx, "/version")
+func (e examination) facts(ctx context.Context, now time.Time) (doctor.Facts, error) {
+	body, found, err := e.raw.get(ctx, "/version")
 	var server version.Info
 	if err == nil && found {
 		err = json.Unmarshal(body, &server)
@@ -43,28 +48,28 @@ func (s *session) facts(ctx context.Context, now time.Time) (doctor.Facts, error
 	if err != nil {
 		return doctor.Facts{}, err
 	}
-	f := doctor.Facts{Now: now, Namespace: s.namespace, Expected: expected, Server: doctor.Server{
+	f := doctor.Facts{Now: now, Namespace: e.namespace, Expected: expected, Server: doctor.Server{
 		Version:           server.GitVersion,
-		Mutating:          s.mutatingVersion(ctx),
-		AttributesClasses: s.offers(ctx, "storage.k8s.io/v1", "volumeattributesclasses"),
-		Scalers:           s.offers(ctx, "drydock.dev/v1alpha1", "scalers"),
+		Mutating:          e.mutatingVersion(ctx),
+		AttributesClasses: e.offers(ctx, "storage.k8s.io/v1", "volumeattributesclasses"),
+		Scalers:           e.offers(ctx, "drydock.dev/v1alpha1", "scalers"),
 	}}
-	f.Settings = s.settings(ctx)
-	f.Installed = s.installed(ctx)
-	f.Tick = s.ticks(ctx, f.Installed)
-	f.Policies = s.policies(ctx, f.Server.Mutating.Value)
-	f.Accounts = s.accounts(ctx)
-	f.Rights = s.lackingRights(ctx, doctor.UserRights(s.namespace, len(f.Installed.Brokers.Value) > 0))
-	f.Classes = s.classes(ctx)
-	f.Images = s.images(ctx)
-	s.owners(ctx, &f)
+	f.Settings = e.settings(ctx)
+	f.Installed = e.installed(ctx)
+	f.Tick = e.ticks(ctx, f.Installed)
+	f.Policies = e.policies(ctx, f.Server.Mutating.Value)
+	f.Accounts = e.accounts(ctx)
+	f.Rights = e.lackingRights(ctx, doctor.UserRights(e.namespace, len(f.Installed.Brokers.Value) > 0))
+	f.Classes = e.classes(ctx)
+	f.Images = e.images(ctx)
+	e.owners(ctx, &f)
 	return f, ctx.Err()
 }
 
 // mutatingVersion returns the newest API version of MutatingAdmissionPolicy (kubernetes KEP-3962) that the API server offers.
-func (s *session) mutatingVersion(ctx context.Context) doctor.Answer[string] {
+func (e examination) mutatingVersion(ctx context.Context) doctor.Answer[string] {
 	for _, version := range []string{"v1", "v1beta1"} {
-		offered := s.offers(ctx, admission+"/"+version, "mutatingadmissionpolicies")
+		offered := e.offers(ctx, admission+"/"+version, "mutatingadmissionpolicies")
 		if offered.Value || !offered.Known() {
 			return doctor.Convert(offered, func(bool) string { return version })
 		}
@@ -72,8 +77,8 @@ func (s *session) mutatingVersion(ctx context.Context) doctor.Answer[string] {
 	return doctor.Answer[string]{}
 }
 
-func (s *session) settings(ctx context.Context) doctor.Answer[map[string]string] {
-	found := one[corev1.ConfigMap](ctx, s, kindOf("", "v1", "configmaps"), api.HomeNamespace, "drydock-settings")
+func (e examination) settings(ctx context.Context) doctor.Answer[map[string]string] {
+	found := one[corev1.ConfigMap](ctx, e.session, kindOf("", "v1", "configmaps"), api.HomeNamespace, "drydock-settings")
 	return doctor.Convert(found, func(c *corev1.ConfigMap) map[string]string {
 		if c == nil {
 			return nil
@@ -84,20 +89,20 @@ func (s *session) settings(ctx context.Context) doctor.Answer[map[string]string]
 	})
 }
 
-func (s *session) accounts(ctx context.Context) doctor.Accounts {
+func (e examination) accounts(ctx context.Context) doctor.Accounts {
 	a := doctor.Accounts{
-		Accounts:     names(ctx, s, kindOf("", "v1", "serviceaccounts"), api.HomeNamespace),
-		ClusterRoles: names(ctx, s, kindOf(rbacv1.GroupName, "v1", "clusterroles"), ""),
-		Bindings:     names(ctx, s, kindOf(rbacv1.GroupName, "v1", "clusterrolebindings"), ""),
+		Accounts:     names(ctx, e.session, kindOf("", "v1", "serviceaccounts"), api.HomeNamespace),
+		ClusterRoles: names(ctx, e.session, kindOf(rbacv1.GroupName, "v1", "clusterroles"), ""),
+		Bindings:     names(ctx, e.session, kindOf(rbacv1.GroupName, "v1", "clusterrolebindings"), ""),
 	}
-	if s.namespace != "" {
-		a.NamespaceBindings = names(ctx, s, kindOf(rbacv1.GroupName, "v1", "rolebindings"), s.namespace)
+	if e.namespace != "" {
+		a.NamespaceBindings = names(ctx, e.session, kindOf(rbacv1.GroupName, "v1", "rolebindings"), e.namespace)
 	}
 	return a
 }
 
-func (s *session) classes(ctx context.Context) doctor.Answer[[]doctor.Class] {
-	found := listed[storagev1.StorageClass](ctx, s, kindOf("storage.k8s.io", "v1", "storageclasses"), "", metav1.ListOptions{})
+func (e examination) classes(ctx context.Context) doctor.Answer[[]doctor.Class] {
+	found := listed[storagev1.StorageClass](ctx, e.session, kindOf("storage.k8s.io", "v1", "storageclasses"), "", metav1.ListOptions{})
 	return doctor.Convert(found, func(all []storagev1.StorageClass) []doctor.Class {
 		var classes []doctor.Class
 		for i := range all {
@@ -125,13 +130,14 @@ func (o *policyObject) binding() doctor.Binding {
 	return doctor.Binding{Policy: policy, Denies: slices.Contains(actions, string(admissionv1.Deny))}
 }
 
-func (s *session) policies(ctx context.Context, mutating string) doctor.Policies {
+func (e examination) policies(ctx context.Context, mutating string) doctor.Policies {
 	var p doctor.Policies
 	if mutating != "" {
-		apply := one[metav1.PartialObjectMetadata](ctx, s, kindOf(admission, mutating, "mutatingadmissionpolicies"), "", "drydock-templates")
+		apply := one[metav1.PartialObjectMetadata](ctx, e.session, kindOf(admission, mutating, "mutatingadmissionpolicies"), "",
+			"drydock-templates")
 		p.Apply = doctor.Convert(apply, func(o *metav1.PartialObjectMetadata) bool { return o != nil })
 	}
-	policies := listed[policyObject](ctx, s, kindOf(admission, "v1", "validatingadmissionpolicies"), "", metav1.ListOptions{})
+	policies := listed[policyObject](ctx, e.session, kindOf(admission, "v1", "validatingadmissionpolicies"), "", metav1.ListOptions{})
 	p.Validating = doctor.Convert(policies, func(all []policyObject) []string {
 		var names []string
 		for i := range all {
@@ -139,7 +145,7 @@ func (s *session) policies(ctx context.Context, mutating string) doctor.Policies
 		}
 		return names
 	})
-	bindings := listed[policyObject](ctx, s, kindOf(admission, "v1", "validatingadmissionpolicybindings"), "", metav1.ListOptions{})
+	bindings := listed[policyObject](ctx, e.session, kindOf(admission, "v1", "validatingadmissionpolicybindings"), "", metav1.ListOptions{})
 	p.Bindings = doctor.Convert(bindings, func(all []policyObject) []doctor.Binding {
 		var bindings []doctor.Binding
 		for i := range all {
@@ -186,13 +192,13 @@ func attributes(r doctor.Right) *authorizationv1.ResourceAttributes {
 }
 
 // lackingRights returns the rights that the user does not have.
-func (s *session) lackingRights(ctx context.Context, needed []doctor.Right) doctor.Answer[[]doctor.Right] {
+func (e examination) lackingRights(ctx context.Context, needed []doctor.Right) doctor.Answer[[]doctor.Right] {
 	var answer doctor.Answer[[]doctor.Right]
 	for _, right := range needed {
 		review := &authorizationv1.SelfSubjectAccessReview{
 			TypeMeta: metav1.TypeMeta{APIVersion: authorization + "/v1", Kind: "SelfSubjectAccessReview"},
 			Spec:     authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: attributes(right)}}
-		if err := s.raw.post(ctx, reviews+"selfsubjectaccessreviews", review, review); err != nil {
+		if err := e.raw.post(ctx, reviews+"selfsubjectaccessreviews", review, review); err != nil {
 			return unread[[]doctor.Right](err, doctor.Right{Verb: "create", Group: authorization, Resource: "selfsubjectaccessreviews"})
 		}
 		if !review.Status.Allowed {
@@ -204,20 +210,20 @@ func (s *session) lackingRights(ctx context.Context, needed []doctor.Right) doct
 
 // owners reads which kinds control the opted-in sets, and asks whether pause-owner has its rights to them, whether their namespaces allow
 // pauses, and whether their labels last. It stores the mistake in the rows of owners, if they have one.
-func (s *session) owners(ctx context.Context, f *doctor.Facts) {
+func (e examination) owners(ctx context.Context, f *doctor.Facts) {
 	registry, err := owners.LoadRegistry(f.Settings.Value["DRYDOCK_OWNERS"])
 	if err != nil {
 		f.OwnersMistake = strings.ReplaceAll(err.Error(), "\n", "; ")
 		return
 	}
-	sets := listed[appsv1.StatefulSet](ctx, s, kindOf("apps", "v1", "statefulsets"), s.namespace,
+	sets := listed[appsv1.StatefulSet](ctx, e.session, kindOf("apps", "v1", "statefulsets"), e.namespace,
 		metav1.ListOptions{LabelSelector: api.ManagedLabel + "=true"})
 	f.Owners = doctor.Convert(sets, func(all []appsv1.StatefulSet) []doctor.Owner { return doctor.OwnersOf(all, registry) })
 	consents := map[string]api.OwnerConsent{}
 	for i := range f.Owners.Value {
 		o := &f.Owners.Value[i]
 		for _, right := range o.Rights() {
-			allowed, err := s.mayPauseOwner(ctx, right)
+			allowed, err := e.mayPauseOwner(ctx, right)
 			if err != nil {
 				f.Owners = unread[[]doctor.Owner](err, doctor.Right{Verb: "create", Group: authorization, Resource: "subjectaccessreviews"})
 				return
@@ -227,20 +233,20 @@ func (s *session) owners(ctx context.Context, f *doctor.Facts) {
 			}
 		}
 		if _, known := consents[o.Namespace]; !known {
-			consents[o.Namespace] = s.consentOf(ctx, o.Namespace)
+			consents[o.Namespace] = e.consentOf(ctx, o.Namespace)
 		}
 		o.Forbids, o.ForbidsUpdates = !consents[o.Namespace].AllowsPause(), o.Updates && !consents[o.Namespace].AllowsUpdate()
 	}
 	for i := range sets.Value {
-		if set := &sets.Value[i]; s.optInAdvice(ctx, registry, set) != "" {
+		if set := &sets.Value[i]; e.optInAdvice(ctx, registry, set) != "" {
 			f.Unlabelled = append(f.Unlabelled, doctor.Unlabelled{Set: set.Namespace + "/" + set.Name, Command: registry.OptInCommand(set)})
 		}
 	}
 }
 
 // consentOf returns the consent of the namespace. One that the user may not read counts as given.
-func (s *session) consentOf(ctx context.Context, name string) api.OwnerConsent {
-	namespace := one[corev1.Namespace](ctx, s, kindOf("", "v1", "namespaces"), "", name)
+func (e examination) consentOf(ctx context.Context, name string) api.OwnerConsent {
+	namespace := one[corev1.Namespace](ctx, e.session, kindOf("", "v1", "namespaces"), "", name)
 	if !namespace.Known() || namespace.Value == nil {
 		return api.ConsentToUpdate
 	}
@@ -248,22 +254,22 @@ func (s *session) consentOf(ctx context.Context, name string) api.OwnerConsent {
 }
 
 // mayPauseOwner reports whether the account of pause-owner has the right.
-func (s *session) mayPauseOwner(ctx context.Context, right doctor.Right) (bool, error) {
+func (e examination) mayPauseOwner(ctx context.Context, right doctor.Right) (bool, error) {
 	review := &authorizationv1.SubjectAccessReview{
 		TypeMeta: metav1.TypeMeta{APIVersion: authorization + "/v1", Kind: "SubjectAccessReview"},
 		Spec: authorizationv1.SubjectAccessReviewSpec{ResourceAttributes: attributes(right),
 			User: "system:serviceaccount:" + api.HomeNamespace + ":" + string(api.PauseOwner),
 			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + api.HomeNamespace,
 				"system:authenticated"}}}
-	err := s.raw.post(ctx, reviews+"subjectaccessreviews", review, review)
+	err := e.raw.post(ctx, reviews+"subjectaccessreviews", review, review)
 	return review.Status.Allowed, err
 }
 
 // images reads the allowed images of movers, and the pods that wait for their image.
-func (s *session) images(ctx context.Context) doctor.Images {
-	role := one[rbacv1.Role](ctx, s, kindOf(rbacv1.GroupName, "v1", "roles"), api.HomeNamespace, "drydock-mover-image")
-	waiting := s.waiting(ctx, api.HomeNamespace, "")
-	if movers := s.waiting(ctx, s.namespace, api.OperationLabel); waiting.Known() && movers.Known() {
+func (e examination) images(ctx context.Context) doctor.Images {
+	role := one[rbacv1.Role](ctx, e.session, kindOf(rbacv1.GroupName, "v1", "roles"), api.HomeNamespace, "drydock-mover-image")
+	waiting := e.waiting(ctx, api.HomeNamespace, "")
+	if movers := e.waiting(ctx, e.namespace, api.OperationLabel); waiting.Known() && movers.Known() {
 		waiting.Value = slices.Concat(waiting.Value, movers.Value)
 	} else if waiting.Known() {
 		waiting = movers
@@ -285,8 +291,8 @@ func allowedImages(role *rbacv1.Role) []string {
 }
 
 // waiting reads the pods with a container whose image cannot be pulled.
-func (s *session) waiting(ctx context.Context, namespace, selector string) doctor.Answer[[]doctor.Waiting] {
-	pods := listed[corev1.Pod](ctx, s, kindOf("", "v1", "pods"), namespace, metav1.ListOptions{LabelSelector: selector})
+func (e examination) waiting(ctx context.Context, namespace, selector string) doctor.Answer[[]doctor.Waiting] {
+	pods := listed[corev1.Pod](ctx, e.session, kindOf("", "v1", "pods"), namespace, metav1.ListOptions{LabelSelector: selector})
 	return doctor.Convert(pods, func(all []corev1.Pod) []doctor.Waiting {
 		var waiting []doctor.Waiting
 		for i := range all {

@@ -46,8 +46,8 @@ func (o *knativeObject) condition(name string) knativeCondition {
 	return knativeCondition{Message: "its controller has not set the condition " + name}
 }
 
-func (s *session) installed(ctx context.Context) doctor.Installed {
-	deployment := one[appsv1.Deployment](ctx, s, kindOf("apps", "v1", "deployments"), api.HomeNamespace, standaloneName)
+func (e examination) installed(ctx context.Context) doctor.Installed {
+	deployment := one[appsv1.Deployment](ctx, e.session, kindOf("apps", "v1", "deployments"), api.HomeNamespace, standaloneName)
 	return doctor.Installed{
 		Deployment: doctor.Convert(deployment, func(d *appsv1.Deployment) *doctor.Deployment {
 			if d == nil {
@@ -59,21 +59,21 @@ func (s *session) installed(ctx context.Context) doctor.Installed {
 			}
 			return &doctor.Deployment{Replicas: replicas, Ready: d.Status.ReadyReplicas}
 		}),
-		Leases:      s.leases(ctx),
-		Services:    s.parts(ctx, kindOf("serving.knative.dev", "v1", "services")),
-		Triggers:    s.parts(ctx, kindOf("eventing.knative.dev", "v1", "triggers")),
-		Brokers:     s.parts(ctx, kindOf("eventing.knative.dev", "v1", "brokers")),
-		APISources:  s.parts(ctx, kindOf("sources.knative.dev", "v1", "apiserversources")),
-		PingSources: s.parts(ctx, kindOf("sources.knative.dev", "v1", "pingsources")),
+		Leases:      e.leases(ctx),
+		Services:    e.parts(ctx, kindOf("serving.knative.dev", "v1", "services")),
+		Triggers:    e.parts(ctx, kindOf("eventing.knative.dev", "v1", "triggers")),
+		Brokers:     e.parts(ctx, kindOf("eventing.knative.dev", "v1", "brokers")),
+		APISources:  e.parts(ctx, kindOf("sources.knative.dev", "v1", "apiserversources")),
+		PingSources: e.parts(ctx, kindOf("sources.knative.dev", "v1", "pingsources")),
 	}
 }
 
 // leases reads the Leases of all namespaces. A user without that right may still read that of namespace drydock.
-func (s *session) leases(ctx context.Context) doctor.Answer[[]doctor.Lease] {
+func (e examination) leases(ctx context.Context) doctor.Answer[[]doctor.Lease] {
 	kind := kindOf("coordination.k8s.io", "v1", "leases")
-	found := listed[coordinationv1.Lease](ctx, s, kind, "", metav1.ListOptions{FieldSelector: "metadata.name=" + standaloneName})
+	found := listed[coordinationv1.Lease](ctx, e.session, kind, "", metav1.ListOptions{FieldSelector: "metadata.name=" + standaloneName})
 	if found.Denied != nil {
-		own := one[coordinationv1.Lease](ctx, s, kind, api.HomeNamespace, standaloneName)
+		own := one[coordinationv1.Lease](ctx, e.session, kind, api.HomeNamespace, standaloneName)
 		found = doctor.Convert(own, func(l *coordinationv1.Lease) []coordinationv1.Lease {
 			if l == nil {
 				return nil
@@ -105,8 +105,8 @@ func leaseOf(l *coordinationv1.Lease) doctor.Lease {
 }
 
 // parts reads the Knative objects of a kind in namespace drydock.
-func (s *session) parts(ctx context.Context, kind schema.GroupVersionResource) doctor.Answer[[]doctor.Part] {
-	found := listed[knativeObject](ctx, s, kind, api.HomeNamespace, metav1.ListOptions{})
+func (e examination) parts(ctx context.Context, kind schema.GroupVersionResource) doctor.Answer[[]doctor.Part] {
+	found := listed[knativeObject](ctx, e.session, kind, api.HomeNamespace, metav1.ListOptions{})
 	return doctor.Convert(found, func(all []knativeObject) []doctor.Part {
 		var parts []doctor.Part
 		for i := range all {
@@ -119,13 +119,13 @@ func (s *session) parts(ctx context.Context, kind schema.GroupVersionResource) d
 }
 
 // ticks reads the logs of the pods that hear the ticks: those of sift on Knative, and the pod with the Lease standalone.
-func (s *session) ticks(ctx context.Context, i doctor.Installed) doctor.Tick {
+func (e examination) ticks(ctx context.Context, i doctor.Installed) doctor.Tick {
 	var t doctor.Tick
 	switch {
 	case i.Deployment.Value != nil && !i.Leases.Known():
 		t.Logs = doctor.Convert(i.Leases, func([]doctor.Lease) []doctor.Log { return nil })
 	case i.Deployment.Value != nil:
-		t.Logs = s.logs(ctx, "app.kubernetes.io/component=standalone", "drydock", func(pod *corev1.Pod) (time.Time, bool) {
+		t.Logs = e.logs(ctx, "app.kubernetes.io/component=standalone", "drydock", func(pod *corev1.Pod) (time.Time, bool) {
 			for _, l := range i.Leases.Value {
 				if l.Namespace == api.HomeNamespace && strings.HasPrefix(l.Holder, pod.Name+"_") {
 					return l.Acquired, true
@@ -137,10 +137,10 @@ func (s *session) ticks(ctx context.Context, i doctor.Installed) doctor.Tick {
 	if len(i.Services.Value) == 0 || len(t.Logs.Value) > 0 || !t.Logs.Known() {
 		return t
 	}
-	t.Logs = s.logs(ctx, "serving.knative.dev/service=sift", "function", func(pod *corev1.Pod) (time.Time, bool) {
+	t.Logs = e.logs(ctx, "serving.knative.dev/service=sift", "function", func(pod *corev1.Pod) (time.Time, bool) {
 		return pod.CreationTimestamp.Time, pod.Status.Phase != corev1.PodPending
 	})
-	revisions := listed[knativeObject](ctx, s, kindOf("serving.knative.dev", "v1", "revisions"), api.HomeNamespace,
+	revisions := listed[knativeObject](ctx, e.session, kindOf("serving.knative.dev", "v1", "revisions"), api.HomeNamespace,
 		metav1.ListOptions{LabelSelector: "serving.knative.dev/service=sift"})
 	t.SiftChanged = doctor.Convert(revisions, latestChange)
 	return t
@@ -158,9 +158,9 @@ func latestChange(revisions []knativeObject) time.Time {
 }
 
 // logs reads the logs of the selected pods in namespace drydock for which since returns true.
-func (s *session) logs(ctx context.Context, selector, container string, since func(*corev1.Pod) (time.Time, bool),
+func (e examination) logs(ctx context.Context, selector, container string, since func(*corev1.Pod) (time.Time, bool),
 ) doctor.Answer[[]doctor.Log] {
-	pods := listed[corev1.Pod](ctx, s, kindOf("", "v1", "pods"), api.HomeNamespace, metav1.ListOptions{LabelSelector: selector})
+	pods := listed[corev1.Pod](ctx, e.session, kindOf("", "v1", "pods"), api.HomeNamespace, metav1.ListOptions{LabelSelector: selector})
 	answer := doctor.Convert(pods, func([]corev1.Pod) []doctor.Log { return nil })
 	for i := range pods.Value {
 		begun, matters := since(&pods.Value[i])
@@ -168,7 +168,7 @@ func (s *session) logs(ctx context.Context, selector, container string, since fu
 			continue
 		}
 		name := pods.Value[i].Name
-		lines := s.log(ctx, api.HomeNamespace, name, container, doctor.TickWindow)
+		lines := e.log(ctx, api.HomeNamespace, name, container, doctor.TickWindow)
 		if !lines.Known() {
 			return doctor.Convert(lines, func(*string) []doctor.Log { return nil })
 		}

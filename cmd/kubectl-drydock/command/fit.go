@@ -117,12 +117,12 @@ func (o *fitting) find(ctx context.Context, s *session, only string) (*fitted, e
 		return nil, err
 	}
 	var settings api.Settings
-	assumed, err := s.readSettings(ctx, o.settings, &settings)
+	assumed, err := s.measuring().readSettings(ctx, o.settings, &settings)
 	if err != nil {
 		return nil, err
 	}
 	found := &fitted{Requests: map[string]string{}}
-	usage, unread := s.measure(ctx, nodes)
+	usage, unread := s.measuring().measure(ctx, nodes)
 	found.Unread = slices.Concat(unread, assumed)
 	for _, set := range sets {
 		rows := fit.Rows(fit.Input{Set: set, Claims: claims, Usage: usage, Now: o.now(), Headroom: o.headroom,

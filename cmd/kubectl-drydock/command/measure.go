@@ -21,17 +21,22 @@ import (
 	"drydock.dev/shared/text"
 )
 
+// measuring reads what a plan depends on besides the set.
+type measuring struct{ *session }
+
+func (s *session) measuring() measuring { return measuring{s} }
+
 // measure reads the usage of the claims of the namespace from the kubelets of the nodes. For each kubelet that cannot be read it returns an
 // assumption for the plan.
-func (s *session) measure(ctx context.Context, nodes []string) (measured map[string]grow.Usage, unread []string) {
+func (m measuring) measure(ctx context.Context, nodes []string) (measured map[string]grow.Usage, unread []string) {
 	measured = map[string]grow.Usage{}
 	for _, node := range nodes {
-		body, found, err := s.raw.get(ctx, "/api/v1/nodes/"+url.PathEscape(node)+"/proxy/stats/summary")
+		body, found, err := m.raw.get(ctx, "/api/v1/nodes/"+url.PathEscape(node)+"/proxy/stats/summary")
 		if err == nil && !found {
 			err = fmt.Errorf("it does not exist")
 		}
 		if err == nil {
-			err = grow.ReadSummary(bytes.NewReader(body), s.namespace, func(string) bool { return true }, measured)
+			err = grow.ReadSummary(bytes.NewReader(body), m.namespace, func(string) bool { return true }, measured)
 		}
 		if err != nil {
 			unread = append(unread, fmt.Sprintf("the usage of the volumes on node %s is unknown, because its kubelet's summary cannot be read: %s",
@@ -53,9 +58,9 @@ func used(measured map[string]grow.Usage) map[string]forecast.Usage {
 }
 
 // budgets lists the PodDisruptionBudgets of the namespace. If they cannot be read, it returns an assumption for the plan.
-func (s *session) budgets(ctx context.Context) (budgets []policyv1.PodDisruptionBudget, unread []string) {
+func (m measuring) budgets(ctx context.Context) (budgets []policyv1.PodDisruptionBudget, unread []string) {
 	var list policyv1.PodDisruptionBudgetList
-	body, found, err := s.raw.get(ctx, "/apis/policy/v1/namespaces/"+url.PathEscape(s.namespace)+"/poddisruptionbudgets")
+	body, found, err := m.raw.get(ctx, "/apis/policy/v1/namespaces/"+url.PathEscape(m.namespace)+"/poddisruptionbudgets")
 	if err == nil && found {
 		err = json.Unmarshal(body, &list)
 	}
@@ -67,14 +72,14 @@ func (s *session) budgets(ctx context.Context) (budgets []policyv1.PodDisruption
 }
 
 // readSettings reads the functions' settings. If it cannot read them, it assumes the defaults and returns this assumption.
-func (s *session) readSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
+func (m measuring) readSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
 	config, why := &corev1.ConfigMap{}, ""
 	if name != "" {
 		namespace, object, ok := strings.Cut(name, "/")
 		if !ok || namespace == "" || object == "" {
 			return nil, fmt.Errorf("--settings %q is not NAMESPACE/NAME. The ConfigMap of config/ is drydock/drydock-settings", name)
 		}
-		found, err := s.client.Get(ctx, plan.ConfigMaps, namespace, object, config)
+		found, err := m.client.Get(ctx, plan.ConfigMaps, namespace, object, config)
 		switch {
 		case err != nil:
 			why = text.Printable(err.Error())
@@ -90,8 +95,8 @@ func (s *session) readSettings(ctx context.Context, name string, into *api.Setti
 }
 
 // observeSettings is readSettings, and also assumes an image if the settings have none.
-func (s *session) observeSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
-	if assumed, err = s.readSettings(ctx, name, into); err != nil {
+func (m measuring) observeSettings(ctx context.Context, name string, into *api.Settings) (assumed []string, err error) {
+	if assumed, err = m.readSettings(ctx, name, into); err != nil {
 		return assumed, err
 	}
 	if into.Image == "" {
@@ -107,9 +112,9 @@ const unknownImage = "drydock.invalid/drydock"
 
 // storage reads the capacity that the provisioners publish, and the attach slots of the nodes. For what is unreadable, storage returns
 // assumptions for the plan.
-func (s *session) storage(ctx context.Context, provisioners, nodes []string) (forecast.Storage, []string) {
-	storage, unknown := s.capacity(ctx, provisioners, nodes)
-	slots, err := s.slots(ctx, nodes)
+func (m measuring) storage(ctx context.Context, provisioners, nodes []string) (forecast.Storage, []string) {
+	storage, unknown := m.capacity(ctx, provisioners, nodes)
+	slots, err := m.slots(ctx, nodes)
 	if err != nil {
 		unknown = append(unknown, "each node can attach the new volumes, because CSINodes and VolumeAttachments cannot be read: "+
 			text.Printable(err.Error()))
@@ -119,11 +124,11 @@ func (s *session) storage(ctx context.Context, provisioners, nodes []string) (fo
 }
 
 // slots reads the attach slots of the nodes. Nodes and drivers without a limit are left out.
-func (s *session) slots(ctx context.Context, nodes []string) (map[string]map[string]forecast.Slots, error) {
+func (m measuring) slots(ctx context.Context, nodes []string) (map[string]map[string]forecast.Slots, error) {
 	limited := map[string]map[string]forecast.Slots{}
 	for _, name := range nodes {
 		var node storagev1.CSINode
-		if err := s.read(ctx, "/apis/storage.k8s.io/v1/csinodes/"+url.PathEscape(name), &node); err != nil {
+		if err := m.read(ctx, "/apis/storage.k8s.io/v1/csinodes/"+url.PathEscape(name), &node); err != nil {
 			return nil, err
 		}
 		for _, driver := range node.Spec.Drivers {
@@ -140,7 +145,7 @@ func (s *session) slots(ctx context.Context, nodes []string) (map[string]map[str
 		return nil, nil
 	}
 	var attachments storagev1.VolumeAttachmentList
-	if err := s.read(ctx, "/apis/storage.k8s.io/v1/volumeattachments", &attachments); err != nil {
+	if err := m.read(ctx, "/apis/storage.k8s.io/v1/volumeattachments", &attachments); err != nil {
 		return nil, err
 	}
 	for i := range attachments.Items {
@@ -154,10 +159,10 @@ func (s *session) slots(ctx context.Context, nodes []string) (map[string]map[str
 }
 
 // capacity reads the capacity that the provisioners publish. If it is unreadable, capacity returns an assumption for the plan.
-func (s *session) capacity(ctx context.Context, provisioners, nodes []string) (forecast.Storage, []string) {
+func (m measuring) capacity(ctx context.Context, provisioners, nodes []string) (forecast.Storage, []string) {
 	storage := forecast.Storage{Publishes: map[string]bool{}, Nodes: map[string]map[string]string{}}
 	var drivers storagev1.CSIDriverList
-	if err := s.read(ctx, "/apis/storage.k8s.io/v1/csidrivers", &drivers); err != nil {
+	if err := m.read(ctx, "/apis/storage.k8s.io/v1/csidrivers", &drivers); err != nil {
 		return storage, unknownRoom(err)
 	}
 	for i := range drivers.Items {
@@ -170,14 +175,14 @@ func (s *session) capacity(ctx context.Context, provisioners, nodes []string) (f
 		return storage, nil
 	}
 	var capacities storagev1.CSIStorageCapacityList
-	if err := s.read(ctx, "/apis/storage.k8s.io/v1/csistoragecapacities", &capacities); err != nil {
+	if err := m.read(ctx, "/apis/storage.k8s.io/v1/csistoragecapacities", &capacities); err != nil {
 		storage.Publishes = nil
 		return storage, unknownRoom(err)
 	}
 	storage.Capacities = capacities.Items
 	for _, name := range nodes {
 		var node corev1.Node
-		if err := s.read(ctx, "/api/v1/nodes/"+url.PathEscape(name), &node); err == nil && node.Name == name {
+		if err := m.read(ctx, "/api/v1/nodes/"+url.PathEscape(name), &node); err == nil && node.Name == name {
 			storage.Nodes[name] = node.Labels // without them, the room of any node counts
 		}
 	}
@@ -185,8 +190,8 @@ func (s *session) capacity(ctx context.Context, provisioners, nodes []string) (f
 }
 
 // read decodes the object at the path. An object that does not exist leaves into unchanged.
-func (s *session) read(ctx context.Context, path string, into any) error {
-	body, found, err := s.raw.get(ctx, path)
+func (m measuring) read(ctx context.Context, path string, into any) error {
+	body, found, err := m.raw.get(ctx, path)
 	if err != nil || !found {
 		return err
 	}

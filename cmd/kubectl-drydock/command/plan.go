@@ -96,7 +96,7 @@ func (o *planning) receiveWarnings() *warnings {
 // forecast reads the live objects, has the API server try the writes, and returns the forecast from both.
 func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.StatefulSet) (*forecast.Document, error) {
 	in := forecast.Input{Overrides: o.overrides}
-	assumed, err := s.observeSettings(ctx, o.settings, &in.Settings)
+	assumed, err := s.measuring().observeSettings(ctx, o.settings, &in.Settings)
 	if err != nil {
 		return nil, err
 	}
@@ -119,15 +119,15 @@ func (o *planning) forecast(ctx context.Context, s *session, set *appsv1.Statefu
 	}
 	in.Controller = s.controllerOf(ctx, in.Registry, in.Set)
 	var unlisted []string
-	in.Budgets, unlisted = s.budgets(ctx)
+	in.Budgets, unlisted = s.measuring().budgets(ctx)
 	prediction := forecast.New(in)
-	measured, unmeasured := s.measure(ctx, prediction.Nodes())
+	measured, unmeasured := s.measuring().measure(ctx, prediction.Nodes())
 	writes, checks := prediction.Writes()
 	for _, write := range writes {
 		checks = append(checks, s.dryRun(ctx, write))
 	}
 	var unread []string
-	prediction.Storage, unread = s.storage(ctx, prediction.Provisioners(), prediction.Nodes())
+	prediction.Storage, unread = s.measuring().storage(ctx, prediction.Provisioners(), prediction.Nodes())
 	document := prediction.Document(used(measured), checks)
 	document.Assumed = slices.Concat(assumed, unlisted, unmeasured, unread)
 	return document, nil

@@ -25,6 +25,11 @@ import (
 	"drydock.dev/shared/text"
 )
 
+// releasing finds what Drydock holds.
+type releasing struct{ *session }
+
+func (s *session) releasing() releasing { return releasing{s} }
+
 // releaser holds the state of kubectl drydock release.
 type releaser struct {
 	*tool
@@ -63,7 +68,7 @@ func (o *releaser) run(ctx context.Context) error {
 	if o.all {
 		s.namespace = metav1.NamespaceAll
 	}
-	inputs, err := s.holdings(ctx)
+	inputs, err := s.releasing().holdings(ctx)
 	if err != nil {
 		return err
 	}
@@ -111,7 +116,7 @@ func (o *releaser) release(ctx context.Context, s *session, in release.Input) (l
 	first := true
 	_, err = s.apply.Run(ctx, func(ctx context.Context) (plan.Plan, error) {
 		if !first {
-			if in, err = s.holdingsOf(ctx, in.Namespace, in.Name); err != nil {
+			if in, err = s.releasing().holdingsOf(ctx, in.Namespace, in.Name); err != nil {
 				return plan.Plan{}, err
 			}
 			in.Holds = o.holds
@@ -133,7 +138,7 @@ func (o *releaser) printActions(in release.Input, actions []plan.Action) {
 
 // printOldVolumes lists the old volumes that are still retained. Nothing deletes them after Drydock is uninstalled.
 func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
-	names, unused, err := s.oldVolumes(ctx)
+	names, unused, err := s.releasing().oldVolumes(ctx)
 	if err != nil {
 		fmt.Fprintf(o.Out, "old volumes cannot be listed: %s\n", text.Printable(err.Error()))
 		return nil
@@ -152,7 +157,7 @@ func (o *releaser) printOldVolumes(ctx context.Context, s *session) error {
 }
 
 // holdings reads every set of the namespace with something to release, sorted by namespace and name.
-func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
+func (r releasing) holdings(ctx context.Context) ([]release.Input, error) {
 	found := map[types.NamespacedName]*release.Input{}
 	inputOf := func(namespace, name string) *release.Input {
 		key := types.NamespacedName{Namespace: namespace, Name: name}
@@ -167,7 +172,7 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 			revisions = append(revisions, &l.Items[i])
 		}
 	}
-	err := kube.Pages(ctx, s.client, plan.ControllerRevisions, s.namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, gather)
+	err := kube.Pages(ctx, r.client, plan.ControllerRevisions, r.namespace, api.OperationLabel, &appsv1.ControllerRevisionList{}, gather)
 	if err != nil {
 		return nil, err
 	}
@@ -176,12 +181,12 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 		if link == nil || link.Namespace != revision.Namespace {
 			continue // not a record of Drydock
 		}
-		s.addRecord(ctx, inputOf(link.Namespace, link.Set.Name), revision, link)
+		r.addRecord(ctx, inputOf(link.Namespace, link.Set.Name), revision, link)
 	}
-	if err := s.addHeldPods(ctx, inputOf); err != nil {
+	if err := r.addHeldPods(ctx, inputOf); err != nil {
 		return nil, err
 	}
-	err = kube.Pages(ctx, s.client, plan.StatefulSets, s.namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
+	err = kube.Pages(ctx, r.client, plan.StatefulSets, r.namespace, "", &appsv1.StatefulSetList{}, func(l *appsv1.StatefulSetList) {
 		for i := range l.Items {
 			set := &l.Items[i]
 			if _, known := found[types.NamespacedName{Namespace: set.Namespace, Name: set.Name}]; known || isMarked(set) {
@@ -200,9 +205,9 @@ func (s *session) holdings(ctx context.Context) ([]release.Input, error) {
 }
 
 // addHeldPods adds the pods with a hold to their sets, and the claims of their namespaces.
-func (s *session) addHeldPods(ctx context.Context, inputOf func(namespace, name string) *release.Input) error {
+func (r releasing) addHeldPods(ctx context.Context, inputOf func(namespace, name string) *release.Input) error {
 	setsIn := map[string][]*release.Input{} // by namespace
-	err := kube.Pages(ctx, s.client, plan.Pods, s.namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
+	err := kube.Pages(ctx, r.client, plan.Pods, r.namespace, api.OperationLabel, &corev1.PodList{}, func(l *corev1.PodList) {
 		for i := range l.Items {
 			pod := &l.Items[i]
 			link, err := api.LoadLink(pod)
@@ -226,7 +231,7 @@ func (s *session) addHeldPods(ctx context.Context, inputOf func(namespace, name 
 				claims = append(claims, &l.Items[i])
 			}
 		}
-		if err := kube.Pages(ctx, s.client, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, gather); err != nil {
+		if err := kube.Pages(ctx, r.client, plan.Claims, namespace, "", &corev1.PersistentVolumeClaimList{}, gather); err != nil {
 			return err
 		}
 		for _, in := range sets {
@@ -249,7 +254,7 @@ func isMarked(set *appsv1.StatefulSet) bool {
 }
 
 // addRecord adds a record to the facts about its set.
-func (s *session) addRecord(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
+func (r releasing) addRecord(ctx context.Context, in *release.Input, revision *appsv1.ControllerRevision, link *api.Link) {
 	switch link.Role {
 	case api.RoleStop:
 		in.Stops = append(in.Stops, revision)
@@ -257,13 +262,13 @@ func (s *session) addRecord(ctx context.Context, in *release.Input, revision *ap
 		in.Journals = append(in.Journals, revision)
 	case api.RoleOwner:
 		o := release.Owner{Record: revision, Operation: link.Operation, Set: link.Set.Name}
-		o.Err = s.readOwner(ctx, &o)
+		o.Err = r.readOwner(ctx, &o)
 		in.Owners = append(in.Owners, o)
 	}
 }
 
 // readOwner reads the owner that the record names.
-func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
+func (r releasing) readOwner(ctx context.Context, o *release.Owner) error {
 	doc, err := api.LoadPausedOwner(o.Record)
 	if err != nil {
 		return err
@@ -277,7 +282,7 @@ func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
 		return err
 	}
 	o.Doc = doc
-	object, resource, err := s.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), o.Record.Namespace, doc.Name)
+	object, resource, err := r.client.GetCustom(ctx, plan.CustomResource(doc.Resource, gv), o.Record.Namespace, doc.Name)
 	o.Resource = resource
 	if object != nil && owners.IsRecorded(object, doc, o.Operation, o.Set) {
 		o.Object = object
@@ -286,10 +291,10 @@ func (s *session) readOwner(ctx context.Context, o *release.Owner) error {
 }
 
 // holdingsOf reads the facts about one set again.
-func (s *session) holdingsOf(ctx context.Context, namespace, name string) (release.Input, error) {
-	one := *s
+func (r releasing) holdingsOf(ctx context.Context, namespace, name string) (release.Input, error) {
+	one := *r.session
 	one.namespace = namespace
-	all, err := one.holdings(ctx)
+	all, err := one.releasing().holdings(ctx)
 	for _, in := range all {
 		if in.Name == name {
 			return in, err
@@ -300,12 +305,12 @@ func (s *session) holdingsOf(ctx context.Context, namespace, name string) (relea
 
 // oldVolumes returns the names of the volumes that operations have replaced and that are retained, and one of them that no claim uses. A
 // user may have bound a claim to an old volume again, which then has the only data.
-func (s *session) oldVolumes(ctx context.Context) (names []string, unused string, err error) {
+func (r releasing) oldVolumes(ctx context.Context) (names []string, unused string, err error) {
 	selector := api.OperationLabel
-	if s.namespace != "" {
-		selector += "," + api.NamespaceLabel + "=" + s.namespace
+	if r.namespace != "" {
+		selector += "," + api.NamespaceLabel + "=" + r.namespace
 	}
-	err = kube.Pages(ctx, s.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
+	err = kube.Pages(ctx, r.client, plan.Volumes, "", selector, &corev1.PersistentVolumeList{}, func(l *corev1.PersistentVolumeList) {
 		for i := range l.Items {
 			volume := &l.Items[i]
 			link, err := api.LoadLink(volume)

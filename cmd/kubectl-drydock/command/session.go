@@ -156,7 +156,7 @@ func (r *raw) client() *http.Client { return r.rest.Client }
 // registry returns the rows of owners. If the rows of the installation cannot be read, it returns those that Drydock comes with.
 func (s *session) registry(ctx context.Context) owners.Registry {
 	var settings api.Settings
-	if _, err := s.readSettings(ctx, defaultSettings, &settings); err != nil {
+	if _, err := s.measuring().readSettings(ctx, defaultSettings, &settings); err != nil {
 		return owners.BuiltIn()
 	}
 	registry, err := owners.LoadRegistry(settings.Owners)

@@ -91,7 +91,7 @@ func (o *installing) releaseRest(ctx context.Context) error {
 		return err
 	}
 	s.namespace = metav1.NamespaceAll
-	held, err := s.holdings(ctx)
+	held, err := s.releasing().holdings(ctx)
 	if err == nil && len(held) > 0 {
 		err = (&releaser{tool: o.tool, all: true, yes: true}).run(ctx)
 	}

@@ -35,7 +35,7 @@ func (o *resizing) updateOwnerOf(ctx context.Context, argument string) error {
 // of the user. pause-owner then ends the pause.
 func (o *resizing) updateOwner(ctx context.Context, s *session) error {
 	settings := api.Settings{}
-	if _, err := s.observeSettings(ctx, o.settings, &settings); err != nil {
+	if _, err := s.measuring().observeSettings(ctx, o.settings, &settings); err != nil {
 		return err
 	}
 	registry, err := owners.LoadRegistry(settings.Owners)
@@ -94,7 +94,7 @@ func (s *session) disagreements(ctx context.Context, registry owners.Registry) (
 		return nil, fmt.Errorf("resize %s of StatefulSet %s/%s is %s, and the resource is changed only after it. Follow it with: "+
 			"kubectl drydock status -n %[2]s sts/%[3]s --watch", record.Purpose(), s.namespace, s.name, record.Phase)
 	}
-	in, err := s.holdingsOf(ctx, s.namespace, s.name)
+	in, err := s.releasing().holdingsOf(ctx, s.namespace, s.name)
 	if err != nil {
 		return nil, err
 	}
