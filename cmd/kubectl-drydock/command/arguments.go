@@ -59,7 +59,9 @@ func acceptAsKubectl(c *cobra.Command, t *tool) {
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, joinKind(args))
-		t.remindOfFlags(err)
+		if output := c.Flags().Lookup("output"); err != nil || output == nil || output.Value.String() == "" { // no program reads it
+			t.remindOfFlags(err)
+		}
 		return err
 	}
 }

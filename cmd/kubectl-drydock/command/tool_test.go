@@ -1,6 +1,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -95,6 +96,11 @@ func TestSuggestionsAreFollowedByTheFlags(t *testing.T) {
 // TestNoSuggestionNoReminder: an output without a command, and one on the default cluster, are not followed by flags.
 func TestNoSuggestionNoReminder(t *testing.T) {
 	moved := build.Status(build.Operation(api.Succeeded))
+	failed := build.Status(build.Operation(api.Failed, func(r *api.Resize) { r.Message = "Look at kubectl get pods" }))
+	said, err := newCluster(t, build.Set("web", failed)).run(t, "status", "sts/web", "-o", "json", "--context", "prod")
+	if err != nil || !strings.Contains(said, "kubectl ") || !json.Valid([]byte(said)) {
+		t.Errorf("a program cannot read it: %v\n%s", err, said)
+	}
 	for args, flags := range map[string][]string{"status sts/web -o name": {"--context", "prod"}, "list -o name": {"--context", "prod"},
 		"list": nil} {
 		said, _ := newCluster(t, build.Set("web", moved)).run(t, append(strings.Fields(args), flags...)...)
