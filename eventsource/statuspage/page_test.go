@@ -8,13 +8,16 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/kube"
+	"drydock.dev/shared/overview"
 	"drydock.dev/test/kit/build"
 )
 
@@ -207,5 +210,23 @@ func TestTenThousandSetsAreShown(t *testing.T) {
 	body := get(t, p, "/?page=100").Body.String()
 	if !strings.Contains(body, "10000 StatefulSets") || !strings.Contains(body, "set-09999") || len(body) > 100<<10 {
 		t.Errorf("%d bytes: %.500s", len(body), body)
+	}
+}
+
+// TestHugePageNumberIsRefused: rendering multiplies the number of the page. An overflow would panic in a stream of events, and no viewer
+// could be shown a page.
+func TestHugePageNumberIsRefused(t *testing.T) {
+	for _, page := range []string{strconv.Itoa(maxPage + 1), "150000000000000000"} {
+		if v, err := viewOfEvents("page=" + page); err == nil {
+			t.Errorf("page %s is accepted: %+v", page, v)
+		}
+	}
+	v, err := viewOfEvents("page=" + strconv.Itoa(maxPage))
+	if err != nil {
+		t.Fatalf("the last page is refused: %v", err)
+	}
+	list := listOf(v, overview.Document{Sets: []overview.Set{{Namespace: "shop", Name: "web"}}}, time.Now())
+	if len(list.Rows) != 0 {
+		t.Errorf("page %d has rows: %+v", maxPage, list.Rows)
 	}
 }

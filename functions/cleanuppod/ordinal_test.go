@@ -36,6 +36,7 @@ func TestStartOfCleanup(t *testing.T) {
 	})
 }
 
+// Invariants: I1.
 func TestOneOrdinal(t *testing.T) {
 	c := cleaning()
 	check(t, map[string]Input{
@@ -151,7 +152,7 @@ func TestSuccess(t *testing.T) {
 	})
 }
 
-// Invariants: I8.
+// Invariants: I1, I8.
 func TestFailure(t *testing.T) {
 	c := cleaning()
 	waiting := func(reason, message string) build.Option {

@@ -50,6 +50,35 @@ func patched(t *testing.T, object *unstructured.Unstructured, actions []plan.Act
 	return next
 }
 
+// held is the object after a hold for an operation.
+func held(t *testing.T, row Row, by Means, object *unstructured.Unstructured, of api.Holder) *unstructured.Unstructured {
+	t.Helper()
+	actions, err := row.Hold(by, resourceOf(t, row, object), object, of)
+	return patched(t, object, actions, err)
+}
+
+// released is the object after a release for an operation.
+func released(t *testing.T, object *unstructured.Unstructured, of api.Holder) *unstructured.Unstructured {
+	t.Helper()
+	actions, err := Release("x", object, of.Operation, of.Set)
+	return patched(t, object, actions, err)
+}
+
+// releasedForAll is the object after a release for all operations.
+func releasedForAll(t *testing.T, object *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	actions, err := ReleaseAll("x", object)
+	return patched(t, object, actions, err)
+}
+
+// same fails the test if the objects have different content.
+func same(t *testing.T, what string, want, got *unstructured.Unstructured) {
+	t.Helper()
+	if diff := cmp.Diff(withoutEmptyMaps(want), withoutEmptyMaps(got)); diff != "" {
+		t.Errorf("%s (-want +got)\n%s", what, diff)
+	}
+}
+
 func resourceOf(t *testing.T, row Row, object *unstructured.Unstructured) plan.Resource {
 	t.Helper()
 	resource, err := row.Resource(metav1.OwnerReference{APIVersion: object.GetAPIVersion(), Kind: object.GetKind(), Name: object.GetName()})
@@ -107,26 +136,18 @@ func TestEveryRowRestoresPreviousSettings(t *testing.T) {
 // checkHoldAndRelease holds the object, and checks that each kind of release restores its content.
 func checkHoldAndRelease(t *testing.T, row Row, by Means, object *unstructured.Unstructured) {
 	t.Helper()
-	resource := resourceOf(t, row, object)
 	if row.Held(by, object) {
 		t.Fatal("it is held already")
 	}
-	actions, err := row.Hold(by, resource, object, first)
-	held := patched(t, object, actions, err)
-	if !row.Held(by, held) {
-		t.Errorf("it is not held: %v", held.Object)
+	holding := held(t, row, by, object, first)
+	if !row.Held(by, holding) {
+		t.Errorf("it is not held: %v", holding.Object)
 	}
-	if again, err := row.Hold(by, resource, held, first); err != nil || len(again) > 0 {
+	if again, err := row.Hold(by, resourceOf(t, row, object), holding, first); err != nil || len(again) > 0 {
 		t.Errorf("held again: %v, %v", again, err)
 	}
-	actions, err = Release(resource, held, first.Operation, first.Set)
-	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
-		t.Errorf("its content has changed (-before +after)\n%s", diff)
-	}
-	actions, err = ReleaseAll(resource, held)
-	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
-		t.Errorf("released for all, its content has changed (-before +after)\n%s", diff)
-	}
+	same(t, "released", object, released(t, holding, first))
+	same(t, "released for all", object, releasedForAll(t, holding))
 }
 
 // withoutEmptyMaps returns the content without empty annotations and labels, which the API server does not keep.
@@ -151,48 +172,55 @@ func findRow(t *testing.T, group, kind string) Row {
 	return row
 }
 
-// TestForeignPauseStays: Drydock does not record or end a pause by a user.
-// Invariants: I5.
-func TestForeignPauseStays(t *testing.T) {
-	row := findRow(t, "monitoring.coreos.com", "Prometheus")
-	object := customResource(row, map[string]any{"spec": map[string]any{"paused": true}})
-	resource := resourceOf(t, row, object)
-	if actions, err := row.Hold(ByPause, resource, object, first); err != nil || len(actions) > 0 {
-		t.Errorf("held: %v, %v", actions, err)
+// TestReleaseKeepsWhatUsersWrite: Drydock records and ends only its own holds, and restores what was there before them.
+// Invariants: I4, I5.
+func TestReleaseKeepsWhatUsersWrite(t *testing.T) {
+	spec := func(content ...any) map[string]any {
+		fields := map[string]any{}
+		for i := 0; i < len(content); i += 2 {
+			fields[content[i].(string)] = content[i+1]
+		}
+		return map[string]any{"spec": fields}
 	}
-	if actions, err := Release(resource, object, first.Operation, first.Set); err != nil || len(actions) > 0 {
-		t.Errorf("released: %v, %v", actions, err)
+	pause := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster").Pause[0].Key
+	ended := func(o *unstructured.Unstructured) {
+		o.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: o.GetAnnotations()[api.OwnerPausedAnnotation], pause: "false"})
 	}
-}
-
-// TestPreviousValueIsRestored: this also holds for a value that was no pause, such as "managed".
-// Invariants: I5.
-func TestPreviousValueIsRestored(t *testing.T) {
-	row := findRow(t, "opentelemetry.io", "OpenTelemetryCollector")
-	object := customResource(row, map[string]any{"spec": map[string]any{"managementState": "managed"}})
-	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(ByPause, resource, object, first)
-	held := patched(t, object, actions, err)
-	actions, err = Release(resource, held, first.Operation, first.Set)
-	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
-		t.Errorf("(-before +after)\n%s", diff)
+	scaled := func(o *unstructured.Unstructured) {
+		_ = unstructured.SetNestedField(o.Object, int64(2), "spec", "replicas")
 	}
-}
-
-// TestForeignChangeStays: a user has ended Drydock's pause or changed its value.
-// Invariants: I5.
-func TestForeignChangeStays(t *testing.T) {
-	row := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
-	object := customResource(row, nil)
-	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(ByPause, resource, object, first)
-	held := patched(t, object, actions, err)
-	held.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: held.GetAnnotations()[api.OwnerPausedAnnotation],
-		row.Pause[0].Key: "false"})
-	actions, err = Release(resource, held, first.Operation, first.Set)
-	got := patched(t, held, actions, err).GetAnnotations()
-	if diff := cmp.Diff(map[string]string{row.Pause[0].Key: "false"}, got); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
+	for name, row := range map[string]struct {
+		group, kind string
+		by          Means
+		before      map[string]any
+		holds       bool // Drydock writes something
+		edit        func(*unstructured.Unstructured)
+		want        map[string]any
+	}{
+		"a user had paused it": {"monitoring.coreos.com", "Prometheus", ByPause, spec("paused", true), false, nil, spec("paused", true)},
+		"the value before was no pause": {"opentelemetry.io", "OpenTelemetryCollector", ByPause, spec("managementState", "managed"), true, nil,
+			spec("managementState", "managed")},
+		"a user has ended the pause": {"redis.redis.opstreelabs.in", "RedisCluster", ByPause, nil, true, ended,
+			map[string]any{"metadata": map[string]any{"annotations": map[string]any{pause: "false"}}}},
+		"a user has scaled it during the stop": {"rabbitmq.com", "RabbitmqCluster", ByStop, spec("replicas", int64(5)), true, scaled,
+			spec("replicas", int64(2))},
+		"a user had scaled it to zero": {"rabbitmq.com", "RabbitmqCluster", ByStop, spec("replicas", int64(0)), false, nil,
+			spec("replicas", int64(0))},
+		"Stackable stores null for an unset field": {"hdfs.stackable.tech", "HdfsCluster", ByStop,
+			spec("clusterOperation", nil, "image", "x"), true, nil, spec("image", "x")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			of := findRow(t, row.group, row.kind)
+			object := customResource(of, row.before)
+			holding := held(t, of, row.by, object, first)
+			if !of.Held(row.by, holding) || cmp.Equal(object.Object, holding.Object) == row.holds {
+				t.Errorf("held: %v", holding.Object)
+			}
+			if row.edit != nil {
+				row.edit(holding)
+			}
+			same(t, "released", customResource(of, row.want), released(t, holding, first))
+		})
 	}
 }
 
@@ -201,45 +229,30 @@ func TestForeignChangeStays(t *testing.T) {
 func TestLastOperationResumes(t *testing.T) {
 	row := findRow(t, "redis.redis.opstreelabs.in", "RedisCluster")
 	object := customResource(row, nil)
-	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(ByPause, resource, object, first)
-	held := patched(t, object, actions, err)
-	actions, err = row.Hold(ByPause, resource, held, second)
-	held = patched(t, held, actions, err)
-	actions, err = Release(resource, held, first.Operation, first.Set)
-	held = patched(t, held, actions, err)
-	if !row.Paused(held) {
+	both := held(t, row, ByPause, held(t, row, ByPause, object, first), second)
+	one := released(t, both, first)
+	if !row.Paused(one) {
 		t.Fatal("the other operation needs the pause")
 	}
-	if again, err := Release(resource, held, first.Operation, first.Set); err != nil || len(again) > 0 {
+	if again, err := Release("x", one, first.Operation, first.Set); err != nil || len(again) > 0 {
 		t.Errorf("released again: %v, %v", again, err)
 	}
-	actions, err = Release(resource, held, second.Operation, second.Set)
-	if got := patched(t, held, actions, err); row.Paused(got) || len(got.GetAnnotations()) > 0 {
-		t.Errorf("still %v", got.GetAnnotations())
-	}
+	same(t, "released by both", object, released(t, one, second))
 }
 
 // TestUndonePauseIsRepeated: what the user has written since then is restored at the end.
 // Invariants: I5.
 func TestUndonePauseIsRepeated(t *testing.T) {
 	row := findRow(t, "monitoring.coreos.com", "Prometheus")
-	object := customResource(row, map[string]any{"spec": map[string]any{"paused": false}})
-	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(ByPause, resource, object, first)
-	held := patched(t, object, actions, err)
-	unstructured.RemoveNestedField(held.Object, "spec", "paused")
-	edited := held.DeepCopy()
+	undone := held(t, row, ByPause, customResource(row, map[string]any{"spec": map[string]any{"paused": false}}), first)
+	unstructured.RemoveNestedField(undone.Object, "spec", "paused")
+	edited := undone.DeepCopy()
 	edited.SetAnnotations(nil)
-	actions, err = row.Hold(ByPause, resource, held, first)
-	held = patched(t, held, actions, err)
-	if !row.Paused(held) {
+	again := held(t, row, ByPause, undone, first)
+	if !row.Paused(again) {
 		t.Error("it is not paused again")
 	}
-	actions, err = Release(resource, held, first.Operation, first.Set)
-	if diff := cmp.Diff(withoutEmptyMaps(edited), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
-		t.Errorf("(-edited +after)\n%s", diff)
-	}
+	same(t, "released", edited, released(t, again, first))
 }
 
 // TestUnreadablePauseIsAnError: without a readable record, nothing may be written.
@@ -290,38 +303,10 @@ func TestReplicasAreRestoredExactly(t *testing.T) {
 			}
 			object := customResource(row, content)
 			checkHoldAndRelease(t, row, ByStop, object)
-			actions, err := row.Hold(ByStop, resourceOf(t, row, object), object, first)
-			if got := valueAt(patched(t, object, actions, err).Object, []string{"spec", "replicas"}); got != zeroReplicas {
+			if got := valueAt(held(t, row, ByStop, object, first).Object, []string{"spec", "replicas"}); got != zeroReplicas {
 				t.Errorf("held at %v (%T), want 0", got, got)
 			}
 		})
-	}
-}
-
-// TestForeignReplicasStay: a user has scaled the resource during the hold.
-// Invariants: I4.
-func TestForeignReplicasStay(t *testing.T) {
-	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
-	object := customResource(row, map[string]any{"spec": map[string]any{"replicas": int64(5)}})
-	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(ByStop, resource, object, first)
-	held := patched(t, object, actions, err)
-	_ = unstructured.SetNestedField(held.Object, int64(2), "spec", "replicas")
-	actions, err = Release(resource, held, first.Operation, first.Set)
-	got := patched(t, held, actions, err)
-	if replicas := valueAt(got.Object, []string{"spec", "replicas"}); replicas != int64(2) || len(got.GetAnnotations()) > 0 {
-		t.Errorf("%v replicas, annotations %v", replicas, got.GetAnnotations())
-	}
-}
-
-// TestForeignStopStays: a user had already scaled the resource to 0 replicas.
-// Invariants: I5.
-func TestForeignStopStays(t *testing.T) {
-	row := findRow(t, "rabbitmq.com", "RabbitmqCluster")
-	object := customResource(row, map[string]any{"spec": map[string]any{"replicas": int64(0)}})
-	if actions, err := row.Hold(ByStop, resourceOf(t, row, object), object, first); err != nil || len(actions) > 0 || !row.Held(ByStop,
-		object) {
-		t.Errorf("%v, %v", actions, err)
 	}
 }
 
@@ -330,20 +315,12 @@ func TestForeignStopStays(t *testing.T) {
 func TestFirstWakingSetEndsStop(t *testing.T) {
 	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	object := customResource(row, nil)
-	resource := resourceOf(t, row, object)
-	actions, err := row.Hold(ByStop, resource, object, first)
-	held := patched(t, object, actions, err)
-	actions, err = row.Hold(ByStop, resource, held, second)
-	held = patched(t, held, actions, err)
-	actions, err = ReleaseAll(resource, held)
-	free := patched(t, held, actions, err)
-	if diff := cmp.Diff(withoutEmptyMaps(object), withoutEmptyMaps(free)); diff != "" {
-		t.Errorf("(-before +after)\n%s", diff)
-	}
-	if again, err := ReleaseAll(resource, free); err != nil || len(again) > 0 {
+	free := releasedForAll(t, held(t, row, ByStop, held(t, row, ByStop, object, first), second))
+	same(t, "released", object, free)
+	if again, err := ReleaseAll("x", free); err != nil || len(again) > 0 {
 		t.Errorf("released again: %v, %v", again, err)
 	}
-	if again, err := Release(resource, free, second.Operation, second.Set); err != nil || len(again) > 0 {
+	if again, err := Release("x", free, second.Operation, second.Set); err != nil || len(again) > 0 {
 		t.Errorf("released for the other: %v, %v", again, err)
 	}
 }
@@ -352,18 +329,11 @@ func TestFirstWakingSetEndsStop(t *testing.T) {
 func TestPauseAndStopExcludeEachOther(t *testing.T) {
 	row := findRow(t, "postgres-operator.crunchydata.com", "PostgresCluster")
 	file := golden.Open(t)
-	for _, by := range []Means{ByPause, ByStop} {
-		other := ByStop
-		if by == ByStop {
-			other = ByPause
-		}
-		object := customResource(row, nil)
-		resource := resourceOf(t, row, object)
-		actions, err := row.Hold(by, resource, object, first)
-		held := patched(t, object, actions, err)
-		_, err = row.Hold(other, resource, held, second)
+	for by, other := range map[Means]Means{ByPause: ByStop, ByStop: ByPause} {
+		holding := held(t, row, by, customResource(row, nil), first)
+		_, err := row.Hold(other, "x", holding, second)
 		file.Entry(t, fmt.Sprintf("%s after %s", other, by), fmt.Sprint(err))
-		if row.Held(other, held) {
+		if row.Held(other, holding) {
 			t.Errorf("held by %s, it counts as held by %s", by, other)
 		}
 	}
@@ -404,8 +374,7 @@ func anvil(sites ...any) *unstructured.Unstructured {
 func TestStopSetsEveryListItem(t *testing.T) {
 	object := anvil(site("east", named("a"), named("b")), site("west", map[string]any{"name": "a.1", "off": map[string]any{"now": "no"}}))
 	checkHoldAndRelease(t, rowWithLists, ByStop, object)
-	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
-	pause, _ := api.LoadPause(patched(t, object, actions, err))
+	pause, _ := api.LoadPause(held(t, rowWithLists, ByStop, object, first))
 	var got []string
 	for _, m := range pause.Settings {
 		got = append(got, m.Key)
@@ -450,9 +419,8 @@ func TestUnfindableListItemsAreRefused(t *testing.T) {
 // TestChangedListIsRestoredByName: held items are found by their names, and nothing else is written.
 func TestChangedListIsRestoredByName(t *testing.T) {
 	object := anvil(site("east", named("a")), site("west", named("b")))
-	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
-	held := patched(t, object, actions, err)
-	items, _, _ := unstructured.NestedSlice(held.Object, "spec", "sites")
+	holding := held(t, rowWithLists, ByStop, object, first)
+	items, _, _ := unstructured.NestedSlice(holding.Object, "spec", "sites")
 	off := func(name string) map[string]any {
 		part := named(name)
 		part["off"] = map[string]any{"now": true}
@@ -469,10 +437,9 @@ func TestChangedListIsRestoredByName(t *testing.T) {
 		"all have gone":   {[]any{}, []any{}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changed := held.DeepCopy()
+			changed := holding.DeepCopy()
 			_ = unstructured.SetNestedSlice(changed.Object, tc.now, "spec", "sites")
-			actions, err := Release("x", changed, first.Operation, first.Set)
-			got, _, _ := unstructured.NestedSlice(patched(t, changed, actions, err).Object, "spec", "sites")
+			got, _, _ := unstructured.NestedSlice(released(t, changed, first).Object, "spec", "sites")
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
@@ -482,24 +449,17 @@ func TestChangedListIsRestoredByName(t *testing.T) {
 
 // TestNewListItemIsHeld: an item that was added later is held and restored with the others.
 func TestNewListItemIsHeld(t *testing.T) {
-	object := anvil(site("east", named("a")))
-	actions, err := rowWithLists.Hold(ByStop, "x", object, first)
-	held := patched(t, object, actions, err)
-	items, _, _ := unstructured.NestedSlice(held.Object, "spec", "sites")
-	_ = unstructured.SetNestedSlice(held.Object, append([]any{site("new", named("n"))}, items...), "spec", "sites")
-	if rowWithLists.Held(ByStop, held) {
+	holding := held(t, rowWithLists, ByStop, anvil(site("east", named("a"))), first)
+	items, _, _ := unstructured.NestedSlice(holding.Object, "spec", "sites")
+	_ = unstructured.SetNestedSlice(holding.Object, append([]any{site("new", named("n"))}, items...), "spec", "sites")
+	if rowWithLists.Held(ByStop, holding) {
 		t.Fatal("a running item counts as held")
 	}
-	actions, err = rowWithLists.Hold(ByStop, "x", held, first)
-	held = patched(t, held, actions, err)
-	if !rowWithLists.Held(ByStop, held) {
+	holding = held(t, rowWithLists, ByStop, holding, first)
+	if !rowWithLists.Held(ByStop, holding) {
 		t.Fatal("it is not held")
 	}
-	actions, err = Release("x", held, first.Operation, first.Set)
-	if diff := cmp.Diff(withoutEmptyMaps(anvil(site("new", named("n")), site("east", named("a")))),
-		withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
+	same(t, "released", anvil(site("new", named("n")), site("east", named("a"))), released(t, holding, first))
 }
 
 // TestSharedParentsAreRemovedLast: a created parent is removed with the last field in it.
@@ -518,22 +478,6 @@ func TestSharedParentsAreRemovedLast(t *testing.T) {
 	}
 }
 
-// TestNullCountsAsMissing: Stackable's definitions store null for an unset field.
-func TestNullCountsAsMissing(t *testing.T) {
-	row := findRow(t, "hdfs.stackable.tech", "HdfsCluster")
-	object := customResource(row, map[string]any{"spec": map[string]any{"clusterOperation": nil, "image": "x"}})
-	actions, err := row.Hold(ByStop, "x", object, first)
-	held := patched(t, object, actions, err)
-	if !row.Held(ByStop, held) {
-		t.Errorf("it is not held: %v", held.Object)
-	}
-	actions, err = Release("x", held, first.Operation, first.Set)
-	want := customResource(row, map[string]any{"spec": map[string]any{"image": "x"}})
-	if diff := cmp.Diff(withoutEmptyMaps(want), withoutEmptyMaps(patched(t, held, actions, err))); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
 // TestRecordedParentsAreChecked: a recorded parent is removed only if nothing else is in it.
 func TestRecordedParentsAreChecked(t *testing.T) {
 	row := findRow(t, "monitoring.coreos.com", "Prometheus")
@@ -541,8 +485,7 @@ func TestRecordedParentsAreChecked(t *testing.T) {
 	doc, _ := json.Marshal(map[string]any{"version": 1, "made": []any{map[string]any{"in": "field", "key": "spec.paused", "value": true,
 		"parents": 1000}}})
 	object.SetAnnotations(map[string]string{api.OwnerPausedAnnotation: string(doc)})
-	actions, err := Release("x", object, "one", "web-0")
-	if got := patched(t, object, actions, err); got.GetName() != "main" || got.Object["spec"] != nil {
+	if got := released(t, object, first); got.GetName() != "main" || got.Object["spec"] != nil {
 		t.Errorf("%v", got.Object)
 	}
 }

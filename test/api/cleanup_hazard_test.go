@@ -10,10 +10,7 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/events"
@@ -80,69 +77,6 @@ func TestFailedCleanupIsRetriedAndKeepsClaim(t *testing.T) {
 	}
 }
 
-// TestEvictedCleanupPodIsReplaced: the pod is created again after growing pauses, three times at most. If its containers exit with 0, the
-// kubelet reports that it succeeded.
-// Invariants: I1, I8.
-func TestEvictedCleanupPodIsReplaced(t *testing.T) {
-	for _, phase := range []corev1.PodPhase{corev1.PodFailed, corev1.PodSucceeded} {
-		t.Run(string(phase), func(t *testing.T) { testEvictedCleanupPod(t, phase) })
-	}
-}
-
-func testEvictedCleanupPod(t *testing.T, phase corev1.PodPhase) {
-	w, drive := cleanedWorld(t, 2)
-	w.Node.Set(func(n *kit.Node) { n.EvictCleaners = phase })
-	start := time.Now()
-	w.Scale("web", 1)
-	doc := w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-	// 1 s after the first and 2 s after the second, cut to whole seconds: see kit.Settings
-	if took := time.Since(start); took < time.Second {
-		t.Errorf("three tries took %s", took)
-	}
-	if doc.Ordinals[0].Tries != 3 || !mentions(doc.Message, "The node was low on resource") ||
-		count(w.Events("web"), "Normal CleanupStarted") != 3 || !slices.Contains(w.Events("web"), "Warning CleanupTried") {
-		t.Errorf("%s; %+v; Events %v", doc.Message, doc.Ordinals, w.Events("web"))
-	}
-	expectDeleted(t, w, nil, nil)
-	expectClean(t, w, drive)
-}
-
-// TestFailedCleanupDoesNotBlockMember: the member starts again on its old claim.
-func TestFailedCleanupDoesNotBlockMember(t *testing.T) {
-	w, drive := cleanedWorld(t, 2)
-	uid := w.Claim("data-web-1").UID
-	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
-	w.Scale("web", 1)
-	w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-	w.Scale("web", 2)
-	untilReady(w, drive, "web", 2)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupReady)
-	if w.Claim("data-web-1").UID != uid {
-		t.Error("it has another claim")
-	}
-	expectClean(t, w, drive)
-	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
-	w.Scale("web", 1) // now the cleanup succeeds
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-}
-
-// TestParallelCleanupsFailAlone: one failed cleanup does not stop the others.
-func TestParallelCleanupsFailAlone(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 4)
-	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
-	startCleaned(w, drive, set)
-	w.DeleteClaim("data-web-2") // by a user: it disappears with its pod
-	w.Scale("web", 1)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	if order := w.Node.CleanedPods(); len(order) != 2 || slices.Contains(order, "web-2") {
-		t.Errorf("cleaned up: %v", order)
-	}
-}
-
 // TestScaleUpWaitsForCleanup: the Event says that the member waits. It then starts on a new claim.
 func TestScaleUpWaitsForCleanup(t *testing.T) {
 	w, drive := cleanedWorld(t, 2)
@@ -179,32 +113,6 @@ func TestScaleUpWaitsForCleanup(t *testing.T) {
 	}
 }
 
-// TestScaleUpCancelsCleanup: with the annotation the member gets its old claim back.
-func TestScaleUpCancelsCleanup(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 2)
-	set.Annotations[api.CleanupOnScaleUpAnnotation] = string(api.OnScaleUpCancel)
-	startCleaned(w, drive, set)
-	claim := w.Claim("data-web-1")
-	holdPods(w, true)
-	w.Scale("web", 1)
-	cleanupPod(w, drive, "web-1")
-	w.Scale("web", 2)
-	untilReady(w, drive, "web", 2)
-	holdPods(w, false)
-	w.UntilCleanup(drive, "web", api.Succeeded, "")
-	if now := w.Claim("data-web-1"); now.UID != claim.UID || now.Spec.VolumeName != claim.Spec.VolumeName {
-		t.Error("it has another claim")
-	}
-	expectDeleted(t, w, nil, nil)
-	expectClean(t, w, drive)
-	if !slices.Contains(w.Events("web"), "Normal CleanupCanceled") {
-		t.Errorf("Events %v", w.Events("web"))
-	}
-}
-
 // TestUnobservedScaleUpAndDownIsCleanedUpByOrder: the set has its previous count again, and no function has seen the count in
 // between.
 // Invariants: I1.
@@ -238,56 +146,6 @@ func TestUnobservedScaleUpAndDownIsCleanedUpByOrder(t *testing.T) {
 	expectClean(t, w, drive)
 }
 
-// TestCleanupWithFirstOrdinal: ordinals begin at 5, so claim 7 belongs to a member.
-func TestCleanupWithFirstOrdinal(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 3)
-	set.Spec.Ordinals = &appsv1.StatefulSetOrdinals{Start: 5}
-	startCleaned(w, drive, set)
-	w.CreateClaim("data-web-1", map[string]string{"app": "web"}) // below the first ordinal, so no scale-down has left it
-	w.Scale("web", 2)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-7"}, []string{"web-7"})
-	expectClean(t, w, drive)
-}
-
-// TestClaimOfFutureMemberIsKept: a user has created the claim before the member exists. Drydock reports the claim and
-// does not touch it, until the user marks it as a member's claim.
-// Invariants: I1.
-func TestClaimOfFutureMemberIsKept(t *testing.T) {
-	w, drive := cleanedWorld(t, 2)
-	w.CreateClaim("data-web-7", map[string]string{"app": "web"})
-	w.Scale("web", 1)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	w.GiveUp("web", 1)
-	var doc *api.Cleanup
-	w.Eventually("the order has been carried out", func() string {
-		if err := drive.Tick(context.Background()); err != nil {
-			return err.Error()
-		}
-		if doc = w.Cleanup("web"); doc == nil || doc.Order != 2 {
-			return fmt.Sprintf("%+v", doc)
-		}
-		return ""
-	})
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	if len(doc.Ordinals) != 1 || doc.Ordinals[0].Ordinal != 7 || doc.Ordinals[0].Reason != api.NeverUsed ||
-		count(w.Events("web"), "Warning NeverUsed") != 1 {
-		t.Errorf("%+v; Events %v", doc.Ordinals, w.Events("web"))
-	}
-	w.Kubectl("annotate", "pvc", "data-web-7", api.ReplicaOfAnnotation+"="+string(w.Set("web").UID))
-	w.GiveUp("web", 7)
-	w.Eventually("it is cleaned up", func() string {
-		_ = drive.Tick(context.Background())
-		return strings.Join(slices.DeleteFunc([]string{"data-web-7"}, func(c string) bool { return w.Claim(c) == nil }), ",")
-	})
-	expectDeleted(t, w, []string{"data-web-1", "data-web-7"}, []string{"web-1", "web-7"})
-	expectClean(t, w, drive)
-}
-
 // TestCleanupOfPreviousSetDeletesNothing: a new set with the same name keeps all claims.
 // Invariants: I3.
 func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
@@ -316,60 +174,6 @@ func TestCleanupOfPreviousSetDeletesNothing(t *testing.T) {
 	}
 }
 
-// TestSmallerSetCreatedAgainKeepsClaims: Drydock does not touch the claims of the previous set. If a user orders their cleanup, it reports
-// them.
-func TestSmallerSetCreatedAgainKeepsClaims(t *testing.T) {
-	w, drive := cleanedWorld(t, 3)
-	before := w.ClaimUIDs()
-	w.DeleteSet("web", metav1.DeletePropagationForeground)
-	startCleaned(w, drive, w.SetWithCleanup("web", 1))
-	w.GiveUp("web", 1)
-	var doc *api.Cleanup
-	w.Eventually("the order has been carried out", func() string {
-		if err := drive.Tick(context.Background()); err != nil {
-			return err.Error()
-		}
-		if doc = w.Cleanup("web"); doc == nil || doc.Order != 1 {
-			return fmt.Sprintf("%+v", doc)
-		}
-		return ""
-	})
-	if len(doc.Ordinals) != 2 || doc.Ordinals[0].Ordinal != 2 || doc.Ordinals[0].Reason != api.NeverUsed {
-		t.Errorf("%+v", doc.Ordinals)
-	}
-	if after := w.ClaimUIDs(); after != before {
-		t.Errorf("claims %s, were %s", after, before)
-	}
-}
-
-// TestCleanupNeedsAllClaims: no cleanup pod is created if one of two claims is missing.
-func TestCleanupNeedsAllClaims(t *testing.T) {
-	w, drive := cleanedWorld(t, 2, "data", "logs")
-	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
-	w.DeleteClaim("logs-web-1")
-	w.Scale("web", 1)
-	doc := w.UntilCleanup(drive, "web", api.Failed, api.ClaimMissing)
-	if !strings.Contains(doc.Message, "logs-web-1") || w.Claim("data-web-1") == nil {
-		t.Errorf("%+v", doc)
-	}
-	expectDeleted(t, w, []string{"logs-web-1"}, nil)
-	expectClean(t, w, drive)
-}
-
-// TestClaimDeletedDuringCleanupIsDone: a user has deleted one claim while the cleanup pod ran.
-func TestClaimDeletedDuringCleanupIsDone(t *testing.T) {
-	w, drive := cleanedWorld(t, 2, "data", "logs")
-	w.Node.Set(func(n *kit.Node) { n.GuardClaims = false })
-	holdPods(w, true)
-	w.Scale("web", 1)
-	cleanupPod(w, drive, "web-1")
-	w.DeleteClaim("logs-web-1")
-	holdPods(w, false)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1", "logs-web-1"}, []string{"web-1"})
-	expectClean(t, w, drive)
-}
-
 // TestDeletedCleanupPodKeepsLock: deleting the cleanup pod frees neither its name, which is the lock, nor the claim. It
 // is created again.
 func TestDeletedCleanupPodKeepsLock(t *testing.T) {
@@ -396,91 +200,6 @@ func TestDeletedCleanupPodKeepsLock(t *testing.T) {
 	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
 	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
 	expectClean(t, w, drive)
-}
-
-// TestCleanupWaitsForForeignPodWithItsName: neither the pod nor the claim is touched. The cleanup continues when the
-// pod is gone.
-func TestCleanupWaitsForForeignPodWithItsName(t *testing.T) {
-	w, drive := cleanedWorld(t, 2)
-	w.Scale("web", 1)
-	w.Eventually("the name is taken", func() string {
-		_, err := w.Kube.CoreV1().Pods(w.Namespace).Create(context.Background(), strangersPod("web-1"), metav1.CreateOptions{})
-		if err != nil {
-			return err.Error()
-		}
-		return ""
-	})
-	w.Eventually("the record reports it", func() string {
-		_ = drive.Tick(context.Background())
-		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.NameTaken {
-			return fmt.Sprintf("%+v", doc)
-		}
-		return ""
-	})
-	w.Kubectl("delete", "pod", "web-1")
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	expectClean(t, w, drive)
-}
-
-func strangersPod(name string) *corev1.Pod {
-	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PodSpec{
-		TerminationGracePeriodSeconds: ptr.To[int64](0), Containers: []corev1.Container{{Name: "sh", Image: "dev.local/busybox:1"}}}}
-}
-
-// TestCleanupWaitsForClaimInUse: for example by the pod of a backup.
-func TestCleanupWaitsForClaimInUse(t *testing.T) {
-	w, drive := cleanedWorld(t, 2)
-	w.CreatePodOn("backup", "data-web-1")
-	w.Scale("web", 1)
-	w.Eventually("the record reports it", func() string {
-		_ = drive.Tick(context.Background())
-		if doc := w.Cleanup("web"); len(doc.Ordinals) != 1 || doc.Ordinals[0].Reason != api.ClaimBusy {
-			return fmt.Sprintf("%+v", doc)
-		}
-		return ""
-	})
-	w.Kubectl("delete", "pod", "backup")
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-}
-
-// TestAbortedCleanupKeepsClaims: the pod is deleted, and the claims stay until a retry.
-func TestAbortedCleanupKeepsClaims(t *testing.T) {
-	w, drive := cleanedWorld(t, 3)
-	holdPods(w, true)
-	w.Scale("web", 1)
-	cleanupPod(w, drive, "web-2")
-	w.Annotate("web", map[string]string{api.AbortAnnotation: "stop"})
-	w.UntilCleanup(drive, "web", api.Failed, api.Aborted)
-	holdPods(w, false)
-	ticks(t, drive, 4)
-	expectClean(t, w, drive)
-	expectDeleted(t, w, nil, nil)
-	w.Retry("web")
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1", "data-web-2"}, []string{"web-2", "web-1"})
-}
-
-// TestOptingOutEndsCleanup: without its label or its template the set is not touched.
-func TestOptingOutEndsCleanup(t *testing.T) {
-	for name, patch := range map[string]string{
-		"without its label":        `{"metadata":{"labels":{"drydock.dev/managed":null}}}`,
-		"without its template":     `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":null}}}`,
-		"with an invalid template": `{"metadata":{"annotations":{"drydock.dev/cleanup-pod-template":"{"}}}`,
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, drive := cleanedWorld(t, 2)
-			holdPods(w, true)
-			w.Scale("web", 1)
-			cleanupPod(w, drive, "web-1")
-			w.PatchSet("web", patch)
-			expectClean(t, w, drive)
-			holdPods(w, false)
-			w.UntilCleanup(drive, "web", api.Failed, "")
-			expectDeleted(t, w, nil, nil)
-		})
-	}
 }
 
 // TestSleepAndResizeAreNoScaleDown: members that Drydock stops for a while are not cleaned up.

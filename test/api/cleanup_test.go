@@ -189,104 +189,6 @@ func TestCleanupFromHighestOrdinal(t *testing.T) {
 	}
 }
 
-// TestCleanupPodFollowsTemplate: it has the member's name, volumes, placement and account.
-func TestCleanupPodFollowsTemplate(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 2, "data", "logs")
-	set.Spec.Template.Spec.NodeSelector = map[string]string{"disk": "fast"}
-	set.Spec.Template.Spec.Tolerations = []corev1.Toleration{{Key: "db", Operator: corev1.TolerationOpExists}}
-	set.Spec.Template.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
-	set.Spec.Template.Spec.ServiceAccountName = "db"
-	set.Spec.Template.Spec.AutomountServiceAccountToken = ptr.To(false)
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
-	if _, err := w.Kube.CoreV1().ServiceAccounts(w.Namespace).Create(context.Background(), account, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	startCleaned(w, drive, set)
-	holdPods(w, true)
-	w.Scale("web", 1)
-	pod := cleanupPod(w, drive, "web-1")
-	claims := map[string]string{}
-	for _, v := range pod.Spec.Volumes {
-		if v.PersistentVolumeClaim != nil {
-			claims[v.Name] = v.PersistentVolumeClaim.ClaimName
-		}
-	}
-	if diff := cmp.Diff(map[string]string{"data": "data-web-1", "logs": "logs-web-1"}, claims); diff != "" {
-		t.Error(diff)
-	}
-	link, err := api.LoadLink(pod)
-	if err != nil || link.Set.UID != w.Set("web").UID || link.Set.Name != "web" || link.Operation != w.Cleanup("web").Operation ||
-		link.Claims["data-web-1"] != w.Claim("data-web-1").UID || len(link.Claims) != 2 {
-		t.Errorf("%+v, %v", link, err)
-	}
-	spec := pod.Spec
-	switch {
-	case spec.RestartPolicy != corev1.RestartPolicyOnFailure, spec.ServiceAccountName != "db", spec.NodeSelector["disk"] != "fast",
-		spec.ImagePullSecrets[0].Name != "registry", *spec.SecurityContext.RunAsUser != 1000,
-		!slices.ContainsFunc(spec.Tolerations, func(t corev1.Toleration) bool { return t.Key == "db" }):
-		t.Errorf("%+v", spec)
-	case pod.Labels["app"] != "cleanup" || spec.Containers[0].Name != "move" || spec.Containers[0].VolumeMounts[0].MountPath != "/data":
-		t.Errorf("%+v", pod)
-	case len(pod.OwnerReferences) != 1 || pod.OwnerReferences[0].UID != w.Set("web").UID || metav1.GetControllerOf(pod) != nil:
-		t.Errorf("owners %+v", pod.OwnerReferences)
-	}
-	holdPods(w, false)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectClean(t, w, drive)
-}
-
-// TestCleanupByOlderAnnotation: a user of the older controller adds the label and keeps the template, which is JSON
-// there.
-func TestCleanupByOlderAnnotation(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 2)
-	delete(set.Annotations, api.CleanupTemplateAnnotation)
-	delete(set.Labels, api.ManagedLabel)
-	set.Annotations[api.OlderCleanupTemplateAnnotation] = `{"metadata":{"labels":{"app":"drainer"}},` +
-		`"spec":{"containers":[{"name":"drain","image":"dev.local/busybox:1"}],"restartPolicy":"OnFailure"}}`
-	w.CreateSet(set)
-	ticks(t, drive, 1)
-	if l := api.LoadLedger(w.Set("web")); l != nil {
-		t.Errorf("the pods of a set that is not opted in are counted: %+v", l)
-	}
-	w.PatchSet("web", `{"metadata":{"labels":{"drydock.dev/managed":"true"}}}`)
-	w.UntilCounted(drive, "web", 2)
-	w.Scale("web", 1)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectClean(t, w, drive)
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-}
-
-// TestParallelCleanups: all ordinals are cleaned up together, up to the limit.
-func TestParallelCleanups(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 5)
-	set.Spec.PodManagementPolicy = appsv1.ParallelPodManagement
-	startCleaned(w, drive, set)
-	holdPods(w, true)
-	w.Scale("web", 1)
-	for _, name := range []string{"web-4", "web-3", "web-2"} { // three, see kit.Settings
-		cleanupPod(w, drive, name)
-	}
-	ticks(t, drive, 3)
-	if _, err := w.Kube.CoreV1().Pods(w.Namespace).Get(context.Background(), "web-1", metav1.GetOptions{}); err == nil {
-		t.Error("a fourth pod cleans up")
-	}
-	holdPods(w, false)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectClean(t, w, drive)
-	if deleted := w.Node.DeletedClaims(); len(deleted) != 4 || slices.Contains(deleted, "data-web-0") {
-		t.Errorf("deleted claims: %v", deleted)
-	}
-}
-
 // TestNoCleanup: without a valid template nothing is created or deleted.
 func TestNoCleanup(t *testing.T) {
 	for name, row := range map[string]struct {
@@ -294,18 +196,8 @@ func TestNoCleanup(t *testing.T) {
 		refuse api.Reason // empty: there is no record either
 		is     string     // a word of the message
 	}{
-		"there is no template":              {func(s *appsv1.StatefulSet) { delete(s.Annotations, api.CleanupTemplateAnnotation) }, "", ""},
-		"there are no claim templates":      {func(s *appsv1.StatefulSet) { s.Spec.VolumeClaimTemplates = nil }, "", ""},
-		"the template is no YAML":           {template("{"), api.TemplateInvalid, api.CleanupTemplateAnnotation},
-		"the template has an unknown field": {template("spec: {container: []}"), api.TemplateInvalid, "unknown field"},
-		"its pod would never be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Never\n"), api.TemplateInvalid,
-			"restartPolicy"},
-		"its pod would always be restarted": {template(kit.CleanupTemplate + "  restartPolicy: Always\n"), api.TemplateInvalid,
-			"restartPolicy"},
-		"its volume has a claim's name": {template(kit.CleanupTemplate + "  volumes: [{name: data, emptyDir: {}}]\n"),
-			api.TemplateInvalid, "volumeClaimTemplate"},
-		"its labels match the selector": {template(strings.ReplaceAll(kit.CleanupTemplate, "app: cleanup", "app: web")),
-			api.TemplateInvalid, "selector"},
+		"there is no template":    {func(s *appsv1.StatefulSet) { delete(s.Annotations, api.CleanupTemplateAnnotation) }, "", ""},
+		"the template is no YAML": {template("{"), api.TemplateInvalid, api.CleanupTemplateAnnotation},
 		"the API server refuses its pod": {template(strings.ReplaceAll(kit.CleanupTemplate, "name: data,", "name: nothing,")),
 			api.TemplateInvalid, `"nothing"`},
 		"scaling down deletes the claims": {func(s *appsv1.StatefulSet) {
@@ -356,23 +248,6 @@ func count(all []string, one string) int {
 
 func template(text string) func(*appsv1.StatefulSet) {
 	return func(s *appsv1.StatefulSet) { s.Annotations[api.CleanupTemplateAnnotation] = text }
-}
-
-// TestCleanupDeletesOnlyClaimsOfItsSet: similar names belong to other sets, and ordinals have one spelling.
-func TestCleanupDeletesOnlyClaimsOfItsSet(t *testing.T) {
-	w, drive := cleanedWorld(t, 2)
-	w.CreateSet(kit.WorldSet("web-1", 1, "64Mi", "data"))  // claim data-web-1-0
-	w.CreateSet(kit.WorldSet("b-web", 1, "64Mi", "data"))  // claim data-b-web-0
-	w.CreateSet(kit.WorldSet("x-web", 1, "64Mi", "other")) // claim other-x-web-0
-	for _, name := range []string{"data-web-007", "data-web-+7", "data-web--7", "data-web-07", "data-web-1x"} {
-		if !strings.Contains(name, "+") { // no name in Kubernetes
-			w.CreateClaim(name, map[string]string{"app": "web"})
-		}
-	}
-	w.Scale("web", 1)
-	w.UntilCleanup(drive, "web", api.Succeeded, api.CleanupCompleted)
-	expectDeleted(t, w, []string{"data-web-1"}, []string{"web-1"})
-	expectClean(t, w, drive)
 }
 
 // TestCleanupInOneNamespace: a Drydock for one namespace does not touch the sets of other namespaces.
@@ -499,91 +374,6 @@ func TestOrphaningDeletionCleansNothingUp(t *testing.T) {
 		t.Errorf("claims %s, were %s", after, before)
 	}
 	expectDeleted(t, w, nil, nil)
-}
-
-// TestDeletionWithoutOptInCleansNothingUp: the claims stay, even if a cleanup is running.
-func TestDeletionWithoutOptInCleansNothingUp(t *testing.T) {
-	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationBackground, metav1.DeletePropagationForeground,
-		metav1.DeletePropagationOrphan} {
-		t.Run(string(propagation), func(t *testing.T) {
-			w, drive := cleanedWorld(t, 3)
-			before := w.ClaimUIDs()
-			holdPods(w, true)
-			w.Scale("web", 2)
-			cleanupPod(w, drive, "web-2")
-			deleteSet(t, w, "web", propagation)
-			untilGone(w, drive, "web")
-			holdPods(w, false)
-			expectClean(t, w, drive)
-			if after := w.ClaimUIDs(); after != before {
-				t.Errorf("claims %s, were %s", after, before)
-			}
-		})
-	}
-}
-
-// TestDeletedSetWithoutConsentIsNotHeld: the annotation, the template or the label is missing, before or after the
-// deletion.
-func TestDeletedSetWithoutConsentIsNotHeld(t *testing.T) {
-	for name, patch := range map[string]string{
-		"the opt-in for deletion is taken away": fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupOnDeleteAnnotation),
-		"the template is taken away":            fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, api.CleanupTemplateAnnotation),
-		"the template is spoilt":                fmt.Sprintf(`{"metadata":{"annotations":{%q:"{"}}}`, api.CleanupTemplateAnnotation),
-		"the label is taken away":               fmt.Sprintf(`{"metadata":{"labels":{%q:null}}}`, api.ManagedLabel),
-		"it is aborted":                         fmt.Sprintf(`{"metadata":{"annotations":{%q:"now"}}}`, api.AbortAnnotation),
-	} {
-		for when, first := range map[string]bool{"before": true, "after": false} {
-			t.Run(name+" "+when, func(t *testing.T) {
-				w, drive := heldWorld(t, 2)
-				holdPods(w, true)
-				if first {
-					w.PatchSet("web", patch) // and no function has read it
-				}
-				deleteSet(t, w, "web", metav1.DeletePropagationBackground)
-				if !first {
-					cleanupPod(w, drive, "web-1")
-					w.PatchSet("web", patch)
-				}
-				untilGone(w, drive, "web")
-				holdPods(w, false)
-				expectClean(t, w, drive)
-				expectDeleted(t, w, nil, nil)
-			})
-		}
-	}
-}
-
-// TestDeletedSetWithFailedCleanupIsHeld: it stays until a user retries the cleanup.
-func TestDeletedSetWithFailedCleanupIsHeld(t *testing.T) {
-	w, drive := heldWorld(t, 2)
-	w.Node.Set(func(n *kit.Node) { n.FailCleaners = true })
-	deleteSet(t, w, "web", metav1.DeletePropagationBackground)
-	w.UntilCleanup(drive, "web", api.Failed, api.CleanupFailed)
-	version := w.Set("web").ResourceVersion
-	ticks(t, drive, 4)
-	if w.Set("web").ResourceVersion != version {
-		t.Error("the set is still written to")
-	}
-	w.Node.Set(func(n *kit.Node) { n.FailCleaners = false })
-	w.Retry("web")
-	untilGone(w, drive, "web")
-	expectDeleted(t, w, []string{"data-web-0", "data-web-1"}, []string{"web-1", "web-0"})
-	expectClean(t, w, drive)
-}
-
-// TestDeletedSleepingSetIsCleanedUp: the claims are cleaned up, although the set has no pods.
-func TestDeletedSleepingSetIsCleanedUp(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	drive := w.Drive(nil)
-	set := w.SetWithCleanup("web", 2)
-	startHeld(w, drive, set)
-	w.Annotate("web", map[string]string{api.PausedAnnotation: "true"})
-	w.UntilSleep(drive, "web", api.Asleep)
-	deleteSet(t, w, "web", metav1.DeletePropagationBackground)
-	untilGone(w, drive, "web")
-	expectDeleted(t, w, []string{"data-web-0", "data-web-1"}, []string{"web-1", "web-0"})
-	expectClean(t, w, drive)
 }
 
 // TestDeletedNamespaceIsNotHeld: no pod can be created there any more, so Drydock removes its finalizer.

@@ -2,6 +2,8 @@ package arch
 
 import (
 	"os"
+	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -137,4 +139,41 @@ func documents[T any](t *testing.T, file string) []T {
 		all = append(all, object)
 	}
 	return all
+}
+
+// TestHiddenFoldersAreNotEmbedded: deploy/apply writes its overlays to hidden folders beside the manifests. The pattern * matches these
+// too, and then a compilation at that moment fails, or has a file that belongs to no release.
+func TestHiddenFoldersAreNotEmbedded(t *testing.T) {
+	checked := 0
+	for _, p := range packages(t) {
+		for _, pattern := range p.EmbedPatterns {
+			checked++
+			first, _, _ := strings.Cut(pattern, "/")
+			if hidden, err := path.Match(first, ".hidden"); err != nil || hidden {
+				t.Errorf("%s embeds %s, which includes hidden folders (%v). Begin the pattern with [a-z]", p.ImportPath, pattern, err)
+			}
+		}
+	}
+	if checked == 0 {
+		t.Error("go list found no pattern")
+	}
+}
+
+// heavyPackages are the prefixes of packages that the functions must not link.
+var heavyPackages = []string{"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "knative.dev/"}
+
+// TestFunctionsLinkNoHeavyPackages: a cold start delays a request. So the binary links no full clientset, no informers, no discovery and no
+// Knative.
+func TestFunctionsLinkNoHeavyPackages(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "drydock.dev/cmd/drydock").Output()
+	if err != nil {
+		t.Fatalf("listing the packages of cmd/drydock: %v", err)
+	}
+	for _, linked := range strings.Fields(string(out)) {
+		for _, heavy := range heavyPackages {
+			if strings.HasPrefix(linked, heavy) && !strings.HasPrefix(linked, "k8s.io/client-go/kubernetes/scheme") {
+				t.Errorf("cmd/drydock links %s", linked)
+			}
+		}
+	}
 }

@@ -10,11 +10,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"drydock.dev/shared/api"
 	"drydock.dev/test/kit"
+	"drydock.dev/test/kit/proxy"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -111,4 +113,59 @@ func leader(t *testing.T, s *stage.Stage, not string) string {
 		return "the holder is " + *lease.Spec.HolderIdentity
 	})
 	return holder
+}
+
+// drydock starts drydock-standalone for this stage. It ends with the test, or before.
+func drydock(t testing.TB, s *stage.Stage, args ...string) *exec.Cmd {
+	t.Helper()
+	return s.StartDrydock(t, nil, args...)
+}
+
+// proxied is a stage whose process reaches the API server through a proxy.
+type proxied struct {
+	*stage.Stage
+	*proxy.Proxy
+}
+
+func newProxy(t testing.TB, s *stage.Stage) *proxied {
+	t.Helper()
+	p := proxy.Start(t, s.Config)
+	return &proxied{&stage.Stage{World: s.World, Kubeconfig: p.Kubeconfig}, p}
+}
+
+// quiet waits until there was no request for two seconds.
+func (p *proxied) quiet() {
+	p.Eventually("Drydock is at rest", func() string {
+		last := time.Time{}
+		for _, r := range p.Requests() {
+			if r.Kind != proxy.Watch {
+				last = r.At
+			}
+		}
+		if since := time.Since(last); last.IsZero() || since < 2*time.Second {
+			return "it was asking for something " + since.String() + " ago"
+		}
+		return ""
+	})
+}
+
+// counts returns the number of requests by kind (read, write, watch) and by HTTP method.
+func (p *proxied) counts() map[string]float64 {
+	n := map[string]float64{}
+	for _, r := range p.Requests() {
+		n[string(r.Kind)]++
+		if r.Kind != proxy.Watch {
+			n[r.Method]++
+		}
+	}
+	return n
+}
+
+func (p *proxied) firstWrite() time.Time {
+	for _, r := range p.Requests() {
+		if r.Kind == proxy.Write {
+			return r.At
+		}
+	}
+	return time.Time{}
 }

@@ -7,12 +7,19 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/cloudevents/sdk-go/v2/event"
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
+	"drydock.dev"
 	"drydock.dev/shared/api"
+	"drydock.dev/shared/events"
+	"drydock.dev/shared/telemetry"
 )
 
 // errorsOf collects what would fail a test.
@@ -103,5 +110,74 @@ func TestEndedTestFailsNoFunction(t *testing.T) {
 	a.failed(t.Context(), api.Restore, event.New(), errors.New("an error"))
 	if a.judge(got); len(got.text) != 1 {
 		t.Errorf("the failure of a running test is not reported: %q", got.text)
+	}
+}
+
+// handlerFunc is a handler that passes each event to the func and never fails.
+type handlerFunc func(event.Event)
+
+func (f handlerFunc) Handle(_ context.Context, e event.Event) (*event.Event, error) {
+	f(e)
+	return nil, nil
+}
+
+// TestDriveDeliversToSubscribers: Drive delivers an event to the functions whose Triggers in deploy/ select it, and to no others. So
+// test/api and test/sim call the same functions as a cluster.
+func TestDriveDeliversToSubscribers(t *testing.T) {
+	web := events.Ref{Namespace: "n", Name: "web", UID: "u", Operation: "o"}
+	step := func(eventType, purpose string) event.Event {
+		ref := web
+		ref.Purpose = purpose
+		return events.NewStep("kit", eventType, ref)
+	}
+	for name, row := range map[string]struct {
+		event event.Event
+		want  []api.Function
+	}{
+		"restore has changed a replica":  {step(events.MemberChanged, ""), []api.Function{api.Backup}},
+		"the owner consents to a sleep":  {step(events.OwnerPaused, "sleep"), []api.Function{api.ScaleFunction}},
+		"the owner consents to a resize": {step(events.OwnerPaused, "resize"), []api.Function{api.Backup}},
+		"a change of two concerns":       {events.NewChanged(web, "s", api.Restore, api.CleanupPod), []api.Function{api.CleanupPod, api.Restore}},
+		"no function handles a cleanup":  {step(events.CleanupCompleted, ""), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []api.Function
+			d := &Drive{Retries: 1, functions: map[api.Function]function.Handler{}, Telemetry: telemetry.Off()}
+			for _, text := range function.Names() {
+				d.functions[api.Function(text)] = handlerFunc(func(event.Event) { got = append(got, api.Function(text)) })
+			}
+			if err := d.Send(t.Context(), row.event); err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Drain(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got, row.want) {
+				t.Errorf("got %v, want %v", got, row.want)
+			}
+		})
+	}
+}
+
+// TestNodeReportsInitContainers: an init container has ended before the pod is ready, and a sidecar runs with it. After the end of the pod,
+// the node has reported the end of each container.
+func TestNodeReportsInitContainers(t *testing.T) {
+	always := ptr.To(corev1.ContainerRestartPolicyAlways)
+	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: "prepare"}, {Name: "log", RestartPolicy: always}},
+		Containers: []corev1.Container{{Name: "db"}}}}
+	states := func(s corev1.PodStatus) (all []string) {
+		for _, c := range append(s.InitContainerStatuses, s.ContainerStatuses...) {
+			all = append(all, fmt.Sprintf("%s running %t, ended %t", c.Name, c.State.Running != nil, c.State.Terminated != nil))
+		}
+		return all
+	}
+	pod.Status = startedStatus(pod)
+	if diff := cmp.Diff([]string{"prepare running false, ended true", "log running true, ended false", "db running true, ended false"},
+		states(pod.Status)); diff != "" {
+		t.Errorf("started: %s", diff)
+	}
+	if diff := cmp.Diff([]string{"prepare running false, ended true", "log running false, ended true", "db running false, ended true"},
+		states(stoppedStatus(pod))); diff != "" {
+		t.Errorf("ended: %s", diff)
 	}
 }

@@ -141,18 +141,6 @@ func (n *Node) runCleaner(ctx context.Context, pod *corev1.Pod) {
 		return
 	}
 	status := pod.Status.DeepCopy()
-	if n.EvictCleaners != "" {
-		n.mu.Unlock()
-		const message = "The node was low on resource: memory."
-		status.Phase = n.EvictCleaners
-		if status.Phase == corev1.PodFailed {
-			status.Reason, status.Message = "Evicted", message
-		}
-		status.Conditions = append(status.Conditions, corev1.PodCondition{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue,
-			Reason: corev1.PodReasonTerminationByKubelet, Message: message, LastTransitionTime: metav1.Now()})
-		n.setStatus(ctx, pod, *status)
-		return
-	}
 	if n.FailCleaners {
 		early := time.Since(n.crashed[pod.UID]) < crashPause
 		if !early {

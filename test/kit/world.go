@@ -124,9 +124,6 @@ type Node struct {
 	HoldPods, HoldStops bool
 	// FailCleaners makes every run of a cleanup pod's container fail.
 	FailCleaners bool
-	// EvictCleaners, if not empty, ends each cleanup pod early in this phase: Failed if its containers exit with an error, and Succeeded if
-	// they exit with 0, as kubelets before 1.38 report it.
-	EvictCleaners corev1.PodPhase
 	// Full: the shared machine has no room for a pod that requires it.
 	Full bool
 	// Growth is how the storage expands claims of a class that allows it.

@@ -1,11 +1,15 @@
 package model
 
 import (
+	"cmp"
+	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"drydock.dev/shared/api"
+	"drydock.dev/test/seed"
 )
 
 // The test explores every interleaving of all steps, within the bounds of each scenario. The exploration visits the nearest states first,
@@ -176,4 +180,171 @@ func manifestGone(w *World) bool {
 func successorBound(w *World) bool {
 	claim := w.claim("data-web-0")
 	return phase(0, api.MemberSwapping)(w) && claim != nil && claim.Status.Phase == "Bound" && claim.Spec.VolumeName != "pv-data-web-0.1"
+}
+
+func TestRandomWalksKeepInvariants(t *testing.T) {
+	walks, err := strconv.Atoi(os.Getenv("DRYDOCK_MODEL_WALKS"))
+	if err != nil {
+		walks = 20
+	}
+	for _, s := range []Scenario{
+		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling, Faults: 2},
+		{Name: "one member, whole", Members: 1, Strategy: api.StrategyWhole, Faults: 2},
+		{Name: "two members, rolling", Members: 2, Strategy: api.StrategyRolling, Faults: 2},
+		{Name: "two members, whole", Members: 2, Strategy: api.StrategyWhole, Faults: 2},
+		{Name: "two members, rolling, parallel", Members: 2, Strategy: api.StrategyRolling, Parallel: true, Faults: 2},
+		{Name: "two members, whole, parallel", Members: 2, Strategy: api.StrategyWhole, Parallel: true, Faults: 2},
+		{Name: "one of two members without a pod, rolling", Members: 2, Without: 1, Strategy: api.StrategyRolling, Faults: 2},
+		{Name: "one of two members without a pod, whole", Members: 2, Without: 1, Strategy: api.StrategyWhole, Faults: 2},
+	} {
+		t.Run(s.Name, func(t *testing.T) {
+			found := map[string]int{}
+			for n := range seed.Next(t, walks) {
+				story, problem := Walk(s, n, 3000)
+				if problem == "" {
+					continue
+				}
+				if found[problem]++; found[problem] == 1 {
+					logStory(t, story)
+					t.Errorf("seed %d: %s", n, problem)
+				}
+			}
+			t.Logf("%d walks: %v", walks, found)
+		})
+	}
+}
+
+// fairly takes the possible steps in turn until none is left, and returns the final world and the story.
+func fairly(t *testing.T, w *World) (*World, []string) {
+	t.Helper()
+	var story []string
+	for turn := 0; ; turn++ {
+		steps := w.steps()
+		if len(steps) == 0 {
+			return w, story
+		}
+		if turn > 2000 {
+			logStory(t, story[:100])
+			t.Fatal("the run does not end")
+		}
+		s := steps[turn%len(steps)]
+		w = w.after(s)
+		story = append(story, s.String())
+		if problem := w.check(); problem != "" {
+			logStory(t, story)
+			t.Fatal(problem)
+		}
+	}
+}
+
+func logStory(t *testing.T, story []string) {
+	t.Helper()
+	for i, line := range story {
+		t.Logf("%3d %s", i+1, line)
+	}
+}
+
+func TestFairRunSucceeds(t *testing.T) {
+	for _, s := range []Scenario{
+		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling},
+		{Name: "one member, whole", Members: 1, Strategy: api.StrategyWhole},
+		{Name: "three members, rolling", Members: 3, Strategy: api.StrategyRolling},
+		{Name: "three members, whole", Members: 3, Strategy: api.StrategyWhole},
+		{Name: "three members, rolling, parallel, with a budget", Members: 3, Strategy: api.StrategyRolling, Parallel: true, Budget: 2},
+		{Name: "three members, whole, parallel", Members: 3, Strategy: api.StrategyWhole, Parallel: true},
+		{Name: "two of three members without a pod, rolling", Members: 3, Without: 2, Strategy: api.StrategyRolling},
+		{Name: "two of three members without a pod, whole", Members: 3, Without: 2, Strategy: api.StrategyWhole},
+	} {
+		t.Run(s.Name, func(t *testing.T) {
+			w, story := fairly(t, s.World())
+			problem := w.checkEnd()
+			if record := w.record(); problem == "" && record.Phase != api.Succeeded {
+				problem = "the operation has ended in phase " + string(record.Phase) + ": " + record.Message
+			}
+			if problem != "" {
+				logStory(t, story)
+				t.Error(problem)
+			}
+		})
+	}
+}
+
+// finish takes the possible steps in turn until none is left. It returns the story and the first problem.
+func finish(w *World) (story []string, problem string) {
+	for turn := range 2000 {
+		steps := w.steps()
+		if len(steps) == 0 {
+			return append(story, "=> "+w.summary()), w.checkEnd()
+		}
+		s := steps[turn%len(steps)]
+		w = w.after(s)
+		story = append(story, s.String())
+		if problem := w.check(); problem != "" {
+			return append(story, "=> "+w.summary()), problem
+		}
+	}
+	return append(story, "=> "+w.summary()), "the run does not end"
+}
+
+// noLimit is more than the states that fit into memory.
+const noLimit = 20_000_000
+
+// statesToVisit returns the number of states that an exploration visits: as many on a slow machine as on a fast one. DRYDOCK_MODEL_STATES
+// overrides the default; 0 means no limit.
+func statesToVisit(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("DRYDOCK_MODEL_STATES")
+	if text == "" {
+		return 4000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmp.Or(n, noLimit)
+}
+
+// The test inserts one fault after each step of a fair run, then continues fairly to the end. It tries one of 24 faults, or all of them
+// with DRYDOCK_MODEL_STATES=0.
+func TestOneDisturbanceAnywhereKeepsInvariants(t *testing.T) {
+	for _, s := range []Scenario{
+		{Name: "one member, rolling", Members: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
+		{Name: "two members, whole", Members: 2, Strategy: api.StrategyWhole, Faults: 1, Prompt: true},
+		{Name: "two members, rolling", Members: 2, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
+		{Name: "two members, whole, parallel", Members: 2, Strategy: api.StrategyWhole, Parallel: true, Faults: 1, Prompt: true},
+		{Name: "one of two members without a pod, rolling", Members: 2, Without: 1, Strategy: api.StrategyRolling, Faults: 1, Prompt: true},
+	} {
+		t.Run(s.Name, func(t *testing.T) {
+			runs, one := 0, 24
+			if statesToVisit(t) == noLimit {
+				one = 1
+			}
+			found := map[string]bool{}
+			w, story := s.World(), []string(nil)
+			for turn := 0; ; turn++ {
+				for i, fault := range w.faultSteps() {
+					if (turn+i)%one != 0 {
+						continue
+					}
+					rest, problem := finish(w.after(fault))
+					runs++
+					if problem != "" && !found[problem] {
+						found[problem] = true
+						logStory(t, append(append(story[:len(story):len(story)], "*** "+fault.String()), rest...))
+						t.Error(problem)
+					}
+				}
+				steps := w.steps()
+				if len(steps) == 0 {
+					break
+				}
+				step := steps[turn%len(steps)]
+				w, story = w.after(step), append(story, step.String())
+			}
+			t.Logf("%d runs, up to step %d: %s", runs, len(story), w.summary())
+			if runs < 80 || w.record().Phase != api.Succeeded {
+				t.Errorf("%d runs with a fault in %d steps are not enough to show anything", runs, len(story))
+			}
+		})
+	}
 }

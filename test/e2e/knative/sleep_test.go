@@ -4,14 +4,20 @@ package knative
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"drydock.dev/shared/api"
 	"drydock.dev/shared/idle"
 	"drydock.dev/shared/owners"
+	"drydock.dev/shared/statefulset"
+	"drydock.dev/test/kit"
 	"drydock.dev/test/kit/stage"
 )
 
@@ -111,4 +117,88 @@ func (k *knative) expectAwake(t *testing.T, before stage.Data) {
 	if after := k.Data(t); !slices.Equal(after.Sums, before.Sums) {
 		t.Errorf("I1: the data is %v, was %v", after.Sums, before.Sums)
 	}
+}
+
+// TestOwnerIsPausedAndResumed: with only the rights of `kubectl drydock rbac`, pause-owner pauses the custom resource
+// that controls the set, and restores it.
+// Invariants: I5.
+func TestOwnerIsPausedAndResumed(t *testing.T) {
+	k := setUp(t)
+	const kind = "Prometheus"
+	row, _ := owners.BuiltIn().Find("monitoring.coreos.com", kind)
+	k.DefineKind(row, kind)
+	k.Kubectl(t, k.plugin(t, "rbac", "--owners", row.Operator), "apply", "-f", "-")
+	t.Cleanup(func() { k.RevokePause(row.Operator) })
+	k.GrantPause(row.Operator) // waits until the rights are in force
+	owner := k.CreateCustom(row, kind, "main", map[string]any{"paused": false}, nil)
+	t.Cleanup(func() { k.OrphanCustom(row, kind, "main") })
+	k.CreateSet(stage.Workload("64Mi"))
+	k.SetController("web", owner)
+	before := k.Data(t)
+	k.Annotate("web", map[string]string{api.ResizeAnnotation: "data=160Mi"})
+	k.AwaitPhase(t, api.Moving)
+	if now := k.Custom(row, kind, "main"); !row.Paused(now) {
+		t.Errorf("the set is being stopped, and its owner is not paused: %v", now.Object)
+	}
+	k.ExpectResized(t, before)
+	k.Eventually("the owner is as before", func() string {
+		if now := k.Custom(row, kind, "main"); row.Paused(now) || len(now.GetAnnotations()) != 0 {
+			return "it is paused"
+		}
+		return ""
+	})
+}
+
+// TestScalerDrainsFromZero runs examples/drain: no function runs before the Scaler is scaled.
+func TestScalerDrainsFromZero(t *testing.T) {
+	k := setUp(t)
+	manifests := k.ApplyExample(t, "drain", 2)
+	t.Cleanup(func() { k.Kubectl(t, manifests, "-n", k.Namespace, "delete", "--ignore-not-found", "-f", "-") })
+	k.AwaitScaler(t, "store", "idle 3")
+	k.awaitRest(t)
+
+	start := time.Now()
+	k.ScaleScaler(t, "store", 1)
+	k.AwaitScaler(t, "store", "idle 1")
+	t.Logf("from three members to one took %s", time.Since(start).Round(100*time.Millisecond))
+	if rows := strings.Fields(k.Exec(t, "store-0", "ls /data/rows")); len(rows) != 3*8 {
+		t.Errorf("%d rows are left of 24: %v", len(rows), rows)
+	}
+	k.expectAppeared(t, start, "scale")
+}
+
+// usersFunction is a function of the user, without an account of Drydock.
+const usersFunction = "hook-function"
+
+// TestUsersFunctionRunsHook runs examples/hook-function: the Broker calls the user's function, and its answer continues
+// the scaling.
+func TestUsersFunctionRunsHook(t *testing.T) {
+	k := setUp(t)
+	folder := filepath.Join(kit.Root(t), "examples", "hook-function")
+	function := k.build(t, usersFunction, "./examples/hook-function")
+	read := func(name string) string {
+		content, err := os.ReadFile(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(content)
+	}
+	service := strings.Replace(read("service.yaml"), "example.com/hook-function:1", function, 1)
+	for _, manifest := range []string{service, read("trigger.yaml")} {
+		k.Kubectl(t, manifest, "apply", "-f", "-")
+		t.Cleanup(func() { k.Kubectl(t, manifest, "delete", "--ignore-not-found", "-f", "-") })
+	}
+	// After a Trigger's deletion, the Broker answers 404 to each event until its channel has removed the subscription, and gives the event
+	// up 51 seconds later: in the next test. So the Trigger is deleted when there are no events.
+	t.Cleanup(func() { k.awaitRest(t) })
+	t.Cleanup(func() { k.DeleteSet("web", metav1.DeletePropagationForeground) })
+	k.Kubectl(t, "", "-n", drydock, "wait", "--for=condition=Ready", "--timeout=3m", "ksvc/hook-function", "trigger/hook-function")
+	k.CreateSet(stage.Workload("64Mi"))
+	k.Kubectl(t, read("scaler.yaml"), "-n", k.Namespace, "apply", "-f", "-")
+	// The next test has a set with the same name, which the Scaler would scale.
+	t.Cleanup(func() { k.Kubectl(t, "", "-n", k.Namespace, "delete", "scaler", "web", "--ignore-not-found") })
+	replicas := statefulset.Replicas(k.Set("web"))
+	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas))
+	k.ScaleScaler(t, "web", int(replicas)+1)
+	k.AwaitScaler(t, "web", fmt.Sprintf("idle %d", replicas+1))
 }
