@@ -21,6 +21,7 @@ type Options struct {
 	Sources, Targets string         // directories that have a directory or a device for each claim
 	Token, Member    string         // see mover.Options
 	Mount            string         // see mover.Options
+	Records          string         // a directory for the records that a container leaves for the next one; "" for none
 	Refill           bool           // see mover.Options
 	MaxStop          time.Duration  // the passes have converged when the forecast of the final pass is at most this
 	Limit            *mover.Limiter // bandwidth limit of the first passes
@@ -68,6 +69,9 @@ func (o Options) forClaim(c moverreport.Claim, pass mover.Pass) mover.Options {
 		Source: filepath.Join(o.Sources, c.Name), Target: filepath.Join(o.Targets, c.Name),
 		Workers: o.Workers, Pass: pass, Token: o.Token, Member: o.Member, Mount: o.Mount, OwnOnly: true, Refill: o.Refill,
 		Settled: o.Settled, Margin: c.Margin, ProgressInterval: o.ProgressInterval,
+	}
+	if o.Records != "" {
+		m.Record = filepath.Join(o.Records, c.Name)
 	}
 	if pass == mover.PassFirst {
 		m.Limit = o.Limit

@@ -3,12 +3,11 @@
 package mover
 
 import (
+	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
+	"hash/maphash"
 	"sync/atomic"
 	"time"
 
@@ -136,10 +135,11 @@ type deviceCopier struct {
 	limit      *Limiter
 	copying    effort
 	flush      time.Duration
-	sourceSums []sum // hashes of the source's pieces when they were copied
+	seed       maphash.Seed
+	sourceSums []uint64 // hashes of the source's pieces when they were copied
 	written    atomic.Int64
 	copied     int64 // 1 when everything is in the target
-	digest     string
+	verified   bool
 }
 
 func newDeviceCopier(o Options) (*deviceCopier, error) {
@@ -153,7 +153,7 @@ func newDeviceCopier(o Options) (*deviceCopier, error) {
 		return nil, err
 	}
 	c := &deviceCopier{
-		src: src, dst: dst, hooks: o.hooks, sourceSums: make([]sum, pieces(src.size)),
+		src: src, dst: dst, hooks: o.hooks, seed: maphash.MakeSeed(), sourceSums: make([]uint64, pieces(src.size)),
 		workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval), limit: o.Limit,
 	}
 	if err := c.checkSizes(); err != nil {
@@ -216,43 +216,39 @@ func (c *deviceCopier) run(ctx context.Context, o Options) error {
 
 // copyPiece writes the blocks of a piece that differ.
 func (c *deviceCopier) copyPiece(ctx context.Context, index int) error {
-	h := newPieceHash()
-	c.src.readAhead(index, c.src.size)
-	c.dst.readAhead(index, c.src.size)
-	err := eachBuffer(ctx, index, c.src.size, func(buf []byte, off int64) error {
-		if err := readFull(c.src.fd, buf, off); err != nil {
-			return c.src.fault("reading", err)
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	err := c.readPiece(ctx, index, func(off int64, parts [2][]byte) error {
+		_, _ = h.Write(parts[source])
+		written, err := writeDiffering(c.dst.fd, parts[source], parts[target], off)
+		c.written.Add(written)
+		if err != nil {
+			return c.dst.fault("writing", err)
 		}
-		h.Write(buf)
-		err := c.updateRange(ctx, buf, off)
-		c.meter.bytes.Add(int64(len(buf)))
-		return err
+		if written > 0 && c.hooks.wrote != nil {
+			c.hooks.wrote("", written)
+		}
+		n := int64(len(parts[source]))
+		c.limit.wait(ctx, 2*n+written)
+		c.meter.bytes.Add(n)
+		return nil
 	})
-	c.sourceSums[index] = sum(h.Sum(nil))
+	c.sourceSums[index] = h.Sum64()
 	return err
 }
 
-// updateRange makes a range of the target equal to buf.
-func (c *deviceCopier) updateRange(ctx context.Context, buf []byte, off int64) error {
-	there := buffers.Get()
-	defer buffers.Put(there)
-	if err := readFull(c.dst.fd, there[:len(buf)], off); err != nil {
-		return c.dst.fault("reading", err)
+// readPiece calls f for the parts of a piece of both devices.
+func (c *deviceCopier) readPiece(ctx context.Context, index int, f func(off int64, parts [2][]byte) error) error {
+	off := int64(index) * pieceSize
+	err := readRange(ctx, []int{c.src.fd, c.dst.fd}, off, min(off+pieceSize, c.src.size), f)
+	if f := (*sideError)(nil); errors.As(err, &f) {
+		return [2]*device{c.src, c.dst}[f.side].fault("reading", f.err)
 	}
-	written, err := writeDiffering(c.dst.fd, buf, there[:len(buf)], off)
-	c.written.Add(written)
-	if err != nil {
-		return c.dst.fault("writing", err)
-	}
-	if written > 0 && c.hooks.wrote != nil {
-		c.hooks.wrote("", written)
-	}
-	c.limit.wait(ctx, 2*int64(len(buf))+written)
-	return nil
+	return err
 }
 
 func (c *deviceCopier) result(o Options) Result {
-	r := Result{Bytes: c.written.Load(), Total: c.src.size, Digest: c.digest, Pass: o.Pass, Figures: c.figures()}
+	r := Result{Bytes: c.written.Load(), Total: c.src.size, Verified: c.verified, Pass: o.Pass, Figures: c.figures()}
 	if r.Bytes > 0 {
 		r.Files = 1
 	} else {
@@ -273,12 +269,10 @@ func (c *deviceCopier) figures() Figures {
 	return Figures{Flush: c.flush, Copy: cost, Check: cost, Remaining: Work{Bytes: c.src.size}}
 }
 
-// pieceSize is the unit for hashes of a device. Each piece takes 32 bytes of memory.
-const pieceSize = 4 << 20
+// pieceSize is the unit of work. The kernel reads a piece ahead, and each piece takes 8 bytes of memory.
+const pieceSize = readAheadSize
 
 func pieces(size int64) int { return int((size + pieceSize - 1) / pieceSize) }
-
-func newPieceHash() hash.Hash { return sha256.New() }
 
 // eachPiece calls f for all pieces of a device on several workers, roughly in order.
 func eachPiece(ctx context.Context, workers int, size int64, f func(ctx context.Context, index int) error) error {
@@ -297,84 +291,7 @@ func eachPiece(ctx context.Context, workers int, size int64, f func(ctx context.
 	})
 }
 
-// eachBuffer calls f for consecutive parts of a piece.
-func eachBuffer(ctx context.Context, index int, size int64, f func(buf []byte, off int64) error) error {
-	whole := buffers.Get()
-	defer buffers.Put(whole)
-	off := int64(index) * pieceSize
-	for end := min(off+pieceSize, size); off < end; off += bufferSize {
-		if err := context.Cause(ctx); err != nil {
-			return err
-		}
-		if err := f(whole[:min(bufferSize, end-off)], off); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readAhead asks the kernel to read a piece. A failure does not matter.
-func (d *device) readAhead(index int, size int64) {
-	off := int64(index) * pieceSize
-	_ = unix.Fadvise(d.fd, off, min(pieceSize, size-off), unix.FADV_WILLNEED)
-}
-
-// sumPiece hashes a piece of a device.
-func (d *device) sumPiece(ctx context.Context, index int, size int64, read func(int64)) (sum, error) {
-	h := newPieceHash()
-	d.readAhead(index, size)
-	err := eachBuffer(ctx, index, size, func(buf []byte, off int64) error {
-		if err := readFull(d.fd, buf, off); err != nil {
-			return d.fault("reading", err)
-		}
-		h.Write(buf)
-		read(int64(len(buf)))
-		return nil
-	})
-	return sum(h.Sum(nil)), err
-}
-
-// DeviceDigest returns a SHA-256, in hex, over the first size bytes of a block device, or over all of it if size is 0.
-// The hash covers "drydock-device-1\n", the size (8 bytes, big endian) and the SHA-256 of each 4 MiB. The last piece may
-// be short.
-//
-// workers is as in Options. Any error is an *Error.
-func DeviceDigest(ctx context.Context, path string, size int64, workers int) (string, error) {
-	return deviceDigest(ctx, path, size, workers, false)
-}
-
-func deviceDigest(ctx context.Context, path string, size int64, workers int, anyFile bool) (string, error) {
-	d, err := openDevice(path, source, anyFile)
-	if err != nil {
-		return "", toError(err, nil)
-	}
-	defer d.close()
-	if size <= 0 || size > d.size {
-		size = d.size
-	}
-	sums := make([]sum, pieces(size))
-	err = eachPiece(ctx, workerCount(workers), size, func(ctx context.Context, i int) (err error) {
-		sums[i], err = d.sumPiece(ctx, i, size, func(int64) {})
-		return err
-	})
-	if err != nil {
-		return "", toError(err, nil)
-	}
-	return digestOf(sums, size), nil
-}
-
-func digestOf(sums []sum, size int64) string {
-	h := sha256.New()
-	h.Write([]byte("drydock-device-1\n"))
-	writeInt(h, size)
-	for i := range sums {
-		h.Write(sums[i][:])
-	}
-	return hex.EncodeToString(h.Sum(nil))
-}
-
-// verify reads both devices again, over the source's length. A difference in the source means that another process wrote
-// to it during the copy.
+// verify reads both devices again, over the source's length, and compares them.
 func (c *deviceCopier) verify(ctx context.Context) error {
 	for _, d := range []*device{c.src, c.dst} {
 		if err := d.dropCache(); err != nil {
@@ -382,25 +299,27 @@ func (c *deviceCopier) verify(ctx context.Context) error {
 		}
 	}
 	err := eachPiece(ctx, c.workers, c.src.size, c.verifyPiece)
-	if err == nil {
-		c.digest = digestOf(c.sourceSums, c.src.size)
-	}
+	c.verified = err == nil
 	return err
 }
 
+// verifyPiece finds out which side is to blame for a difference: another process may write to the source.
 func (c *deviceCopier) verifyPiece(ctx context.Context, index int) error {
-	want, err := c.src.sumPiece(ctx, index, c.src.size, func(int64) {})
-	if err != nil {
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	same := true
+	err := c.readPiece(ctx, index, func(_ int64, parts [2][]byte) error {
+		_, _ = h.Write(parts[source])
+		same = same && bytes.Equal(parts[source], parts[target])
+		c.meter.bytes.Add(int64(len(parts[target])))
+		return nil
+	})
+	switch {
+	case err != nil:
 		return err
-	}
-	if want != c.sourceSums[index] {
+	case h.Sum64() != c.sourceSums[index]:
 		return c.src.fault("reading", errChanged)
-	}
-	have, err := c.dst.sumPiece(ctx, index, c.src.size, func(n int64) { c.meter.bytes.Add(n) })
-	if err != nil {
-		return err
-	}
-	if have != want {
+	case !same:
 		off := int64(index) * pieceSize
 		return c.dst.fault("comparing", mismatch(fmt.Sprintf("it differs between the bytes %d and %d", off, min(off+pieceSize, c.src.size))))
 	}

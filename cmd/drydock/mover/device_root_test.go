@@ -83,13 +83,8 @@ func TestDeviceCopy(t *testing.T) {
 	if first.Files != 1 || first.Bytes == 0 || first.Bytes > size/2 || len(phases) != 4 || last.BytesTotal != size {
 		t.Errorf("%+v %v %+v", first, phases, last)
 	}
-	for _, path := range []string{src, dst} {
-		if d, err := DeviceDigest(context.Background(), path, size, 2); err != nil || d != first.Digest {
-			t.Errorf("%s %v", d, err)
-		}
-	}
 	again := copyDevice(t, Options{Source: src, Target: dst})
-	if again.Bytes != 0 || again.Files != 0 || again.Skipped != 1 || again.Digest != first.Digest {
+	if again.Bytes != 0 || again.Files != 0 || again.Skipped != 1 || !first.Verified || !again.Verified {
 		t.Errorf("%+v", again)
 	}
 }
@@ -105,7 +100,7 @@ func TestDeviceInTwoPasses(t *testing.T) {
 	defer f.Close()
 	o := Options{Source: src, Target: dst, Pass: PassFirst}
 	o.hooks.wrote = func(string, int64) { _, err := f.WriteAt([]byte("changed"), 5000); must(t, err) }
-	if first := copyDevice(t, o); first.Digest != "" || first.Bytes == 0 {
+	if first := copyDevice(t, o); first.Verified || first.Bytes == 0 {
 		t.Errorf("%+v", first)
 	}
 	_, err = f.WriteAt(make([]byte, 8192), 8<<20)
@@ -113,7 +108,7 @@ func TestDeviceInTwoPasses(t *testing.T) {
 	_, err = f.WriteAt([]byte("end"), size-3)
 	must(t, err)
 	final := copyDevice(t, Options{Source: src, Target: dst, Pass: PassFinal})
-	if final.Bytes > 5*compareBlock || final.Digest == "" {
+	if final.Bytes > 5*compareBlock || !final.Verified {
 		t.Errorf("%+v", final)
 	}
 	requireSamePrefix(t, src, dst, size)

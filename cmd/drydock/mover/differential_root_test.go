@@ -93,7 +93,7 @@ func differentialFirstPass(t *testing.T, r *rand.Rand, changing *mutator, to str
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	o := firstPass(changing.root, to)
-	o.Last, o.Workers, o.hooks.runEntries = last, 1+r.IntN(4), 1+r.IntN(100)
+	o.Last, o.Workers = last, 1+r.IntN(4)
 	if r.IntN(3) == 0 {
 		o.Settled = time.Hour // nothing is recorded, but hashes are kept
 	}

@@ -4,7 +4,7 @@
 //	check   the target is empty or belongs to this operation (OwnOnly), can become faithful, and has enough space
 //	copy    delete names that the source does not have, create directories, copy files, link, then set directories' attributes
 //	sync    syncfs on the target: the only flush, and its error counts
-//	verify  read both sides again, the target from its device, and compare contents and attributes
+//	verify  read both sides again, the target from its device, and compare bytes and attributes
 //	        (a first pass does not read small files of the source again, see reserveCopiedSums)
 //
 // # What is carried
@@ -49,22 +49,22 @@
 // at a time for each worker. Names of several links take some 100 bytes each. Each worker has a buffer of 128 KiB, and up
 // to eight while it compares a big file; with kept hashes, a file has up to 20 buffers of 1 MiB.
 //
-// The record of a first pass stays in its file, 64 bytes for each file and directory. In memory it takes 16 bytes for 64 of
-// them, and some 2 bytes for each file in a process that makes several passes. Such a process also keeps 40 bytes for each
-// directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while it uses the hashes of the pass before, up to four times
-// as much. A first pass without an earlier record keeps 32 bytes for each entry, up to 32 MiB. A device takes 32 bytes for each 4 MiB.
+// A record takes 24 bytes for each file, and stays in memory in a process that makes several passes. A first pass with an earlier record
+// has two of them. Such a process also keeps 40 bytes for each directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while
+// it uses the hashes of the pass before, up to four times as much. A first pass without an earlier record keeps 32 bytes for each entry,
+// up to 32 MiB. A device takes 8 bytes for each 4 MiB.
 //
 // # Two passes
 //
 // A first pass copies a source that is in use. It tolerates entries that change while it reads. It verifies the other
-// entries and records them in one file in the target's root. beginTwoPass, isSettled and trustedFileSystems say which
+// entries and records them. trust.begin, isSettled and trustedFileSystems say which
 // entries can be recorded. A first pass also measures, see Figures, and can be slowed down, see Limiter.
 //
 // The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
-// inodes on both sides have not changed since, see fill.go. Of a big file it writes only the blocks that differ, and with
+// inodes on both sides have not changed since, see skipKnown. Of a big file it writes only the blocks that differ, and with
 // the hashes that the process has kept, it reads only these in the target, see keeper.go. Without a valid record the
 // final pass reads everything. A record is valid if it is complete and belongs to this operation, member, kernel boot, mount
-// and pair of roots. In all other respects a final pass proves the same as an ordinary copy, and reports the same digest.
+// and pair of roots. In all other respects a final pass proves the same as an ordinary copy.
 //
 // # Devices
 //

@@ -5,6 +5,7 @@ package mover
 import (
 	"encoding/binary"
 	"iter"
+	"math/bits"
 	"strings"
 	"sync/atomic"
 
@@ -75,9 +76,11 @@ func dataBytes(st *unix.Stat_t) int64 {
 // entry is a name in a directory of the source.
 type entry struct {
 	name       string
-	terminated string // the name and a NUL, if the entry comes from a block
-	sub        *dir   // nil unless it is a directory
-	copied     *sum   // hash of what this pass has copied; nil if none is kept, see reserveCopiedSums
+	terminated string  // the name and a NUL, if the entry comes from a block
+	sub        *dir    // nil unless it is a directory
+	copied     *sum    // hash of what this pass has copied; nil if none is kept, see reserveCopiedSums
+	known      *uint64 // of its block; nil if the entry does not come from a block
+	knownBit   uint64
 	meta       meta
 }
 
@@ -89,8 +92,6 @@ type dir struct {
 	blocks   []block     // the entries, sorted by name
 	fresh    bool        // the target's directory was created, or found empty, by this run
 	flags    uint32      // inode flags that are carried; after its preparation the root also has those of the target's root
-	presumed bool        // the target's directory was not looked at, see presumesDir
-	written  atomic.Bool // something may have been written in the target's directory
 	unread   atomic.Bool // see noteChange
 	excluded bool        // later steps skip it: the target's directory cannot be used, for a collected reason
 }
@@ -153,12 +154,22 @@ type block struct {
 	text   int   // bytes of all names, with a NUL after each
 	copied []sum // of each entry; nil if none is kept, see reserveCopiedSums
 
-	presumed int   // regular files that the target presumably has, see fill.go
-	bytes    int64 // their data
+	known [blockEntries / 64]uint64 // a bit for each entry, see markKnown
 }
 
-// isPresumed reports whether all entries except directories are presumed.
-func (b *block) isPresumed() bool { return b.presumed+len(b.subs) == b.count }
+// markKnown notes that an earlier pass verified a file and that this pass has found it unchanged on both sides. Nothing reads its contents.
+func (e *entry) markKnown() { atomic.OrUint64(e.known, e.knownBit) }
+
+func (e *entry) isKnown() bool { return e.known != nil && atomic.LoadUint64(e.known)&e.knownBit != 0 }
+
+// isKnown reports whether all entries except directories are known.
+func (b *block) isKnown() bool {
+	n := len(b.subs)
+	for i := range b.known {
+		n += bits.OnesCount64(atomic.LoadUint64(&b.known[i]))
+	}
+	return n == b.count
+}
 
 // subs yields the subdirectories.
 func (d *dir) subs() iter.Seq[*dir] {
@@ -197,8 +208,8 @@ type packer struct {
 	files, bytes int64    // entries that are not directories, and their data
 }
 
-// add adds an entry. data is the estimated data of a file that the target presumably has, and less than 0 for any other entry.
-func (p *packer) add(name string, m *meta, sub *dir, data int64) {
+// add adds an entry.
+func (p *packer) add(name string, m *meta, sub *dir) {
 	if p.now.count == blockEntries {
 		p.finish()
 	}
@@ -214,10 +225,6 @@ func (p *packer) add(name string, m *meta, sub *dir, data int64) {
 	p.now.text += len(name) + 1
 	if sub != nil {
 		p.now.subs = append(p.now.subs, sub)
-	}
-	if data >= 0 {
-		p.now.presumed++
-		p.now.bytes += data
 	}
 	p.last, p.lastName = *m, append(p.lastName[:0], name...)
 }
@@ -347,6 +354,7 @@ func (b *block) unpack(buf []entry) []entry {
 	}
 	all, from := text.String(), 0
 	for i := range list {
+		list[i].known, list[i].knownBit = &b.known[i/64], 1<<(i%64)
 		if b.copied != nil {
 			list[i].copied = &b.copied[i]
 		}

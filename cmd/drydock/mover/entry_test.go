@@ -33,14 +33,14 @@ func TestBlocksKeepEveryField(t *testing.T) {
 			if e.meta.isDir() {
 				e.sub = &dir{parent: d}
 			}
-			p.add(e.name, &e.meta, e.sub, -1)
+			p.add(e.name, &e.meta, e.sub)
 			want = append(want, e)
 		}
 		p.finish()
 		d.blocks = p.blocks
 		i := 0
 		for e := range d.all() {
-			if *e != want[i] {
+			if unmarked(e) != want[i] {
 				t.Fatalf("%d of %d: %+v, want %+v", i, n, *e, want[i])
 			}
 			i++
@@ -52,14 +52,60 @@ func TestBlocksKeepEveryField(t *testing.T) {
 	}
 }
 
+// unmarked returns an entry without the place of its mark.
+func unmarked(e *entry) entry {
+	copied := *e
+	copied.known, copied.knownBit = nil, 0
+	return copied
+}
+
+// A mark stays in the block of its entry, and a block is known if all its entries except directories are.
+func TestMarksStayInTheirBlocks(t *testing.T) {
+	d, p := &dir{}, packer{}
+	for i := range blockEntries + 3 {
+		m := meta{mode: unix.S_IFREG}
+		if i == 70 {
+			m.mode = unix.S_IFDIR
+		}
+		var sub *dir
+		if m.isDir() {
+			sub = &dir{parent: d}
+		}
+		p.add(fmt.Sprintf("%03d", i), &m, sub)
+	}
+	p.finish()
+	d.blocks = p.blocks
+	i := 0
+	for e := range d.all() {
+		if i != 1 && e.sub == nil {
+			e.markKnown()
+		}
+		i++
+	}
+	i = 0
+	for e := range d.all() {
+		if e.isKnown() == (i == 1 || i == 70) {
+			t.Errorf("entry %d: %v", i, e.isKnown())
+		}
+		i++
+	}
+	if d.blocks[0].isKnown() || !d.blocks[1].isKnown() {
+		t.Error("a block is known if all its files are")
+	}
+	d.find("001").markKnown()
+	if !d.blocks[0].isKnown() {
+		t.Error("the block is not known")
+	}
+}
+
 func requireFindable(t *testing.T, d *dir, want []entry) {
 	t.Helper()
 	inOrder := finder{dir: d}
 	for i := range want {
-		if e := inOrder.find(want[i].name); e == nil || *e != want[i] {
+		if e := inOrder.find(want[i].name); e == nil || unmarked(e) != want[i] {
 			t.Fatalf("%q was not found", want[i].name)
 		}
-		if e := d.find(want[i].name); e == nil || *e != want[i] {
+		if e := d.find(want[i].name); e == nil || unmarked(e) != want[i] {
 			t.Fatalf("%q was not found alone", want[i].name)
 		}
 		if e := d.find(want[i].name + "\x01"); e != nil {
@@ -95,7 +141,7 @@ func TestBlocksAreCompact(t *testing.T) {
 		m := meta{ino: uint64(1000 + i), dev: 7, size: int64(i % 5000), mode: unix.S_IFREG | 0o644, uid: 1000, gid: 1000, nlink: 1,
 			mtimeSec: 1_700_000_000 + int64(i/100), mtimeNsec: uint32(i * 7919)}
 		m.ctimeSec, m.ctimeNsec = m.mtimeSec, m.mtimeNsec+5
-		p.add(fmt.Sprintf("file%08d.dat", i), &m, nil, -1)
+		p.add(fmt.Sprintf("file%08d.dat", i), &m, nil)
 	}
 	p.finish()
 	size := 0

@@ -31,7 +31,8 @@ func TestFlagThatExcludesThatOfRoot(t *testing.T) {
 		must(t, os.Mkdir(src.dir+"/archive", 0o755))
 		runCommand(t, "chattr", root, src.dir)
 		must(t, os.WriteFile(src.dir+"/archive/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600)) // 4 MiB
-		o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+		o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+			Record: recordOf(dst.dir)}
 		first, err := Copy(context.Background(), o)
 		must(t, err)
 		runCommand(t, "chattr", "+c", src.dir+"/archive/table")
@@ -51,7 +52,8 @@ func TestFlagThatTheTargetInherits(t *testing.T) {
 	must(t, os.WriteFile(src.dir+"/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600))
 	runCommand(t, "chattr", "+c", src.dir)
 	runCommand(t, "chattr", "+m", src.dir+"/table")
-	o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+	o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+		Record: recordOf(dst.dir)}
 	first, err := Copy(context.Background(), o)
 	must(t, err)
 	runCommand(t, "chattr", "-m", src.dir+"/table")
@@ -77,7 +79,8 @@ func TestFlagsThatExcludeEachOther(t *testing.T) {
 			runCommand(t, "chattr", "+"+c[1], src.dir+"/d/table")
 			must(t, os.WriteFile(src.dir+"/d/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600))
 			runCommand(t, "chattr", "+"+c[0], src.dir+"/d")
-			o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+			o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+				Record: recordOf(dst.dir)}
 			first, err := Copy(context.Background(), o)
 			must(t, err)
 			o.Pass, o.Last = PassFinal, first

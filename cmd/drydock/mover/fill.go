@@ -4,6 +4,7 @@ package mover
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -12,12 +13,12 @@ import (
 // fill copies everything except directories and further names of hard links.
 func (c *copier) fill(ctx context.Context) error {
 	c.reserveCopiedSums()
-	return c.eachBlock(ctx, c.skipsBlock, c.fillChunk)
+	return c.tree.eachChunk(ctx, c.workers, c.fillChunk)
 }
 
 func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	defer c.cost.copy.task(time.Now())
-	entries = c.skipPresumed(d, entries)
+	entries = c.skipKnown(d, entries)
 	if len(entries) == 0 {
 		return nil
 	}
@@ -28,7 +29,7 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 		return c.problems.collect(err)
 	}
 	defer at.close()
-	if err := c.beginWriting(d, at.dst); err != nil {
+	if err := c.checkOwned(); err != nil {
 		return c.problems.collect(err)
 	}
 	for i := range entries {
@@ -50,22 +51,72 @@ func (c *copier) fillChunk(ctx context.Context, d *dir, entries []entry) error {
 	return nil
 }
 
-// skipPresumed removes directories and presumed files from the entries. It overwrites the slice.
-func (c *copier) skipPresumed(d *dir, entries []entry) []entry {
-	left, skipped, bytes := entries[:0], int64(0), int64(0)
-	for i := range entries {
-		e := &entries[i]
-		switch {
-		case e.sub != nil:
-		case c.presumes(d, e):
-			skipped++
-			bytes += c.tree.dataSize(e)
-		default:
-			left = append(left, *e)
+// skipKnown removes directories and the files that an earlier pass verified and that are unchanged on both sides. It looks at the target
+// once, before anything is written there, and marks these files for the verification. A first pass records them again. It overwrites the
+// slice.
+func (c *copier) skipKnown(d *dir, entries []entry) []entry {
+	dirfd := -1
+	if c.trust.earlier != nil && !d.fresh {
+		if fd, err := c.dst.open(d); err == nil { // an error comes again when the first entry is copied
+			dirfd = fd
+			defer unix.Close(fd)
 		}
 	}
-	c.countPresumed(skipped, bytes)
+	left, skipped, bytes, next := entries[:0], int64(0), int64(0), 0
+	for i := range entries {
+		e := &entries[i]
+		if e.sub != nil {
+			continue
+		}
+		data, known := int64(0), false
+		if dirfd >= 0 {
+			data, known = c.isUnchanged(d, dirfd, e, &next)
+		}
+		if !known {
+			left = append(left, *e)
+			continue
+		}
+		e.markKnown()
+		skipped++
+		bytes += data
+	}
+	if skipped > 0 { // workers would wait for each other if each file did that
+		c.skipped.Add(skipped)
+		c.trust.files.Add(skipped)
+		c.trust.bytes.Add(bytes)
+		c.meter.files.Add(skipped)
+		c.meter.bytes.Add(bytes)
+	}
 	return left
+}
+
+// isUnchanged reports whether an earlier pass verified a file without extended attributes and other names, and both inodes look as they
+// did then. Both sides had no such attributes then, and adding one changes ctime. It returns the data bytes of the target's file. next is
+// the place in the record where the file probably is.
+func (c *copier) isUnchanged(d *dir, dirfd int, e *entry, next *int) (data int64, known bool) {
+	t := &c.trust
+	if !e.meta.isRegular() || e.meta.nlink != 1 || t.isInSubvolume(&e.meta) || t.pass == PassFirst && !t.isRecordable(d, e, nil) {
+		return 0, false
+	}
+	at := t.earlier.search(e.meta.ino, *next)
+	if at < 0 {
+		return 0, false
+	}
+	*next = at + 1
+	have, err := statIn(dirfd, e)
+	if err != nil || have.meta.nlink != 1 || !sameAttributes(&e.meta, &have.meta) {
+		return 0, false
+	}
+	if plain, ok := t.earlier.files[at].holds(&e.meta, &have.meta); !ok || !plain {
+		return 0, false
+	}
+	if t.pass == PassFirst {
+		if c.hooks.confirmed != nil {
+			c.hooks.confirmed(d.join(e.name))
+		}
+		t.current.add(&e.meta, &have.meta, true, have.data)
+	}
+	return have.data, true
 }
 
 // failLeaders marks the groups of entries that cannot be reached: there is nothing to link their other names to.
@@ -181,10 +232,10 @@ func (c *copier) sameDetails(ctx context.Context, at pair, e *entry, have *meta)
 
 // mustCompare reports whether a file with equal attributes has to be read to prove that it is equal.
 func (c *copier) mustCompare(e *entry, have *meta) bool {
-	if _, ok := c.verified(e, *have); ok {
+	if _, ok := c.trust.verified(e, have); ok {
 		return false
 	}
-	return c.checksum || !c.attributesSuffice(e, have)
+	return c.checksum || !c.trust.attributesSuffice(e, have)
 }
 
 func (c *copier) sameLink(at pair, e *entry) (bool, error) {
@@ -201,80 +252,22 @@ func (c *copier) sameLink(at pair, e *entry) (bool, error) {
 
 // sameContents reads both sides. A file in the target that cannot be read counts as different, so it is replaced.
 func (c *copier) sameContents(ctx context.Context, at pair, e *entry) (bool, error) {
-	want, err := hashFile(ctx, at.src, e.name)
+	in, err := openat(at.src, e.name, unix.O_RDONLY, 0)
 	if err != nil {
-		return false, at.fault(source, "reading", e, err)
+		return false, at.fault(source, "opening", e, err)
 	}
-	have, err := hashFile(ctx, at.dst, e.name)
-	c.limit.wait(ctx, 2*e.meta.size)
-	return err == nil && want == have, context.Cause(ctx)
-}
-
-// A pass with the record of an earlier one presumes that the target still has the recorded file, if the source looks as it
-// did. So it does not look at these entries of the target before it copies the others. The verification looks at all of
-// them. If a presumption is wrong there, the pass is repeated without any. A pass without verification presumes nothing.
-
-// presumes reports whether the target presumably has a file.
-func (c *copier) presumes(d *dir, e *entry) bool {
-	return c.twoPass.presume && !d.fresh && c.presumesFile(&e.meta)
-}
-
-// presumesFile reports whether a file looks as it did when it was recorded.
-func (c *copier) presumesFile(m *meta) bool {
-	return m.isRegular() && m.nlink == 1 && !c.isInSubvolume(m) && c.twoPass.earlier.expects(m)
-}
-
-// skipsBlock reports whether all files of a block are presumed, and counts them.
-func (c *copier) skipsBlock(d *dir, b *block) bool {
-	if !c.twoPass.presume || d.fresh || !b.isPresumed() {
-		return false
+	defer unix.Close(in)
+	out, err := openat(at.dst, e.name, unix.O_RDONLY, 0)
+	if err != nil {
+		return false, context.Cause(ctx)
 	}
-	c.countPresumed(int64(b.presumed), b.bytes)
-	return true
-}
-
-func (c *copier) countPresumed(files, bytes int64) {
-	if files > 0 {
-		c.skipped.Add(files)
-		c.meter.files.Add(files)
-		c.meter.bytes.Add(bytes)
+	defer unix.Close(out)
+	same, err := (&comparison{fds: [2]int{in, out}, size: e.meta.size, limit: c.limit}).run(ctx)
+	if f := (*sideError)(nil); errors.As(err, &f) {
+		if f.side == target {
+			return false, context.Cause(ctx)
+		}
+		err = at.fault(source, "reading", e, f.err)
 	}
-}
-
-// presumesDir reports whether a directory of the target presumably has no extra names, no fewer subdirectories and the right
-// attributes. The root changes with each pass.
-func (c *copier) presumesDir(d *dir) bool {
-	return c.twoPass.presume && d.parent != nil && !d.fresh && !c.isInSubvolume(&d.self.meta) && c.twoPass.earlier.expects(&d.self.meta)
-}
-
-// judge notes a difference that contradicts a presumption. e is nil for a directory.
-func (c *copier) judge(d *dir, e *entry, err error) {
-	if !c.twoPass.presume || kindOf(err) == kindChanged || kindOf(err) == kindStopped {
-		return
-	}
-	if d.presumed || e != nil && c.presumes(d, e) {
-		c.twoPass.misjudged.Store(true)
-	}
-}
-
-// stampResolution is longer than the time between two stamps of the kernel, and coarseResolution than a second, which is the
-// resolution of small inodes.
-const (
-	stampResolution  = 50 * time.Millisecond
-	coarseResolution = 1100 * time.Millisecond
-)
-
-// sourceIsSettled reports whether nothing had changed in the source for a moment when a final pass began its scan. Then a
-// recorded file needs no second look in the verification. Each recorded file was unchanged from its record to the scan, and
-// every other file is checked again, so all files had the verified contents at the moment when the scan began.
-func (c *copier) sourceIsSettled() bool {
-	if c.pass != PassFinal || c.twoPass.earlier == nil {
-		return false
-	}
-	newest := c.tree.newest
-	resolution := stampResolution
-	if newest.nsec == 0 {
-		resolution = coarseResolution
-	}
-	return newest.before(unixTimeOf(c.scanBegan.Add(-resolution)))
+	return same, err
 }

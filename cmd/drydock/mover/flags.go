@@ -173,14 +173,6 @@ func (c *copier) ignoredFlags() uint32 {
 	return c.lacksFlags | c.unsetFlags.Load()
 }
 
-// comparedFlags returns the flags of an open entry that count in a comparison.
-func (s *treeHasher) comparedFlags(side side, fd int) uint32 {
-	if s.lacksFlags == nil {
-		return 0
-	}
-	return s.sides[side].flagsOf(fd) &^ s.lacksFlags()
-}
-
 // flagNames returns the letters that chattr uses.
 func flagNames(flags uint32) (names string) {
 	for _, f := range inodeFlags {
@@ -198,7 +190,7 @@ func (c *copier) missingFlags() uint32 {
 			c.lacksFlags = carriedFlags
 			return
 		}
-		if c.beginWriting(c.tree.top, c.dst.fd) != nil {
+		if c.checkOwned() != nil {
 			return // every difference counts
 		}
 		fd := -1

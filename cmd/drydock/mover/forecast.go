@@ -128,7 +128,6 @@ func (c *copier) fillTimed(ctx context.Context) error {
 func (c *copier) measureFirstPass(ctx context.Context) error {
 	k := c.newFirstPassState()
 	c.keepHashes(ctx, k)
-	c.sampleCheck(ctx, k)
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}

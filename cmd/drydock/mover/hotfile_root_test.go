@@ -84,8 +84,8 @@ func TestFinalPassReadsOnlyChangedPartsOfHotFileInTarget(t *testing.T) {
 			t.Errorf("it read %d bytes of the target", fromTarget)
 		}
 	}
-	if want, err := Digest(context.Background(), src.dir, 2); err != nil || want != last.Digest {
-		t.Errorf("the digest is %s, want %s (%v)", last.Digest, want, err)
+	if !last.Verified {
+		t.Errorf("%+v", last)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
 	requireNoTemps(t, dst.dir)

@@ -14,6 +14,8 @@ import (
 // maxKept is the number of hashes that a process keeps: 32 MiB of memory, for 64 GiB of big files.
 const maxKept = 1 << 20
 
+var zeroUnit [unitSize]byte
+
 // zeroSum returns the hash of a unit of zeros.
 var zeroSum = sync.OnceValue(func() sum { return sha256.Sum256(zeroUnit[:]) })
 
@@ -23,19 +25,6 @@ func zerosOf(length int64) sum {
 		return zeroSum()
 	}
 	return sha256.Sum256(zeroUnit[:length])
-}
-
-// hashOfUnits returns what hashContents returns for a file of the size whose units have these hashes.
-func hashOfUnits(size int64, sums []sum) sum {
-	h := sha256.New()
-	writeInt(h, size)
-	for i := range sums {
-		if sums[i] != zerosOf(unitLength(size, i)) {
-			writeInt(h, int64(i))
-			h.Write(sums[i][:])
-		}
-	}
-	return sum(h.Sum(nil))
 }
 
 // keptHashes are the hashes of one file of the target.
@@ -61,7 +50,6 @@ type patchedUnits struct {
 
 	written     []atomic.Bool // units that were written, or whose layout changed
 	want        []sum         // of the source's units, as they were read
-	content     sum           // of the source, see hashContents; only of a complete patch
 	targetAfter meta          // of the target's inode after the patch; zero if it is unknown
 	done        bool          // the target has the contents of the source
 }
@@ -111,13 +99,6 @@ func (k *keeper) has(of inode) bool {
 	return k.files[of] != nil
 }
 
-// forget drops everything before a pass is repeated.
-func (k *keeper) forget() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.files, k.patched, k.count = nil, nil, 0
-}
-
 func (k *keeper) patchOf(of inode) *patchedUnits {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -142,7 +123,7 @@ func (k *keeper) addPatch(of inode, p *patchedUnits) {
 
 // keptFor returns the kept hashes of an open file of the target, or nil if its inode has changed or a patch has used them.
 func (c *copier) keptFor(e *entry, out int) *keptHashes {
-	if c.last == nil || c.twoPass.id.boot == "" || c.isInSubvolume(&e.meta) {
+	if c.last == nil || !c.trust.usable || c.trust.isInSubvolume(&e.meta) {
 		return nil
 	}
 	k := c.last.kept[e.meta.inode()]
@@ -159,12 +140,12 @@ func (c *copier) keptFor(e *entry, out int) *keptHashes {
 // keepHashes hashes the big files of the target that the next pass must compare and that this pass has not hashed. It ignores errors:
 // the next pass then reads the file on both sides.
 func (c *copier) keepHashes(ctx context.Context, k *firstPassState) {
-	if c.twoPass.id.boot == "" || !c.tree.hasBig {
+	if !c.trust.usable || !c.tree.hasBig {
 		return
 	}
 	for _, d := range c.tree.dirs {
 		for e := range d.all() {
-			if e.meta.isRegular() && c.isBig(e) && !c.keeper.has(e.meta.inode()) && !c.isInSubvolume(&e.meta) && ctx.Err() == nil {
+			if e.meta.isRegular() && c.isBig(e) && !c.keeper.has(e.meta.inode()) && !c.trust.isInSubvolume(&e.meta) && ctx.Err() == nil {
 				c.keepFile(ctx, k, d, e)
 			}
 		}
@@ -185,7 +166,7 @@ func (c *copier) keepFile(ctx context.Context, k *firstPassState, d *dir, e *ent
 	defer unix.Close(file)
 	st, err := fstat(file)
 	have := metaOf(&st)
-	if err != nil || !have.isRegular() || have.size < bigFileMin || unix.Fadvise(file, 0, 0, unix.FADV_DONTNEED) != nil {
+	if err != nil || !have.isRegular() || have.size < bigFileMin || dropPages(file) != nil {
 		return
 	}
 	old := (*keptHashes)(nil)
@@ -205,8 +186,7 @@ func (c *copier) keepFile(ctx context.Context, k *firstPassState, d *dir, e *ent
 	case k.isRecorded(&e.meta):
 		err = errChanged // this process has not read it, and the next pass does not read it
 	default:
-		calls := hashing{read: func(n int64) { c.limit.wait(ctx, n) }, unit: func(i int64, u sum) { sums[i] = u }}
-		_, err = hashContents(ctx, file, have.size, dataBytes(&st), calls)
+		err = hashFileUnits(ctx, file, have.size, dataBytes(&st), c.limit, func(i int64, u sum) { sums[i] = u })
 	}
 	now, serr := fstat(file)
 	if err != nil || serr != nil || metaOf(&now) != have {
@@ -224,9 +204,9 @@ const maxCopiedSums = 1 << 20
 // such files of the source, which is in use, are read once.
 //
 // This proves as much as a second read of the source: only settled files are recorded, and a later write changes their
-// inode, see beginTwoPass. Where change times are not trusted, nothing is recorded, and the hashes are all that a first pass compares.
+// inode, see trust.begin. Where change times are not trusted, nothing is recorded, and the hashes are all that a first pass compares.
 func (c *copier) reserveCopiedSums() {
-	if c.pass != PassFirst || c.twoPass.earlier != nil { // with an earlier record, few files are copied
+	if c.pass != PassFirst || c.trust.earlier != nil { // with an earlier record, few files are copied
 		return
 	}
 	left := maxCopiedSums
@@ -245,8 +225,8 @@ func (c *copier) reserveCopiedSums() {
 
 // keepCopied keeps the hash of contents that were read to copy them, if they are the whole file.
 func (c *copier) keepCopied(e *entry, contents []byte) {
-	if e.copied != nil && e.meta.nlink == 1 && int64(len(contents)) == e.meta.size && (c.twoPass.current == nil || c.isSettled(e)) {
-		*e.copied = hashBytes(contents)
+	if e.copied != nil && e.meta.nlink == 1 && int64(len(contents)) == e.meta.size && (c.trust.current == nil || c.trust.isSettled(e)) {
+		*e.copied = sha256.Sum256(contents)
 	}
 }
 

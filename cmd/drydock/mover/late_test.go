@@ -42,7 +42,7 @@ func (m *lateMover) completeByAnother() {
 	_, err := Copy(context.Background(), m.options(PassFirst))
 	must(m.t, err)
 	r, err := Copy(context.Background(), m.options(PassFinal))
-	if err != nil || r.Digest == "" {
+	if err != nil || !r.Verified {
 		m.t.Fatalf("%+v %v", r, err)
 	}
 }

@@ -5,7 +5,6 @@ package mover
 import (
 	"context"
 	"sort"
-	"sync"
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
@@ -24,15 +23,7 @@ func (m linkName) path() string { return m.dir.join(m.name) }
 type group struct {
 	names  []linkName
 	failed atomic.Bool   // the first name could not be copied, so there is nothing to link to
-	sums   [2]onceSum    // content hash of each side, computed once
 	inode  atomic.Uint64 // inode in the target that verification saw first
-}
-
-// onceSum is the content hash of a group on one side.
-type onceSum struct {
-	once sync.Once
-	sum  sum
-	err  error
 }
 
 // sortGroups sorts the names of each group. It drops groups with only one name inside the tree.
@@ -113,7 +104,7 @@ func (c *copier) linkOther(from int, first, m linkName) error {
 		c.skipped.Add(1)
 		return nil
 	}
-	if err := c.beginWriting(m.dir, at); err != nil {
+	if err := c.checkOwned(); err != nil {
 		return err
 	}
 	tmp, err := c.makeTemp(m.dir, func(name string) error {

@@ -36,7 +36,7 @@ func measuredMain(spec string) int {
 	stop := startProfile(m.Profile)
 	began := time.Now()
 	result, err := Copy(context.Background(), Options{Source: m.Source, Target: m.Target, Pass: m.Pass, NoVerify: m.NoVerify,
-		Token: operation, Settled: settled, OwnOnly: true, Refill: true, ProgressInterval: time.Second})
+		Token: operation, Settled: settled, OwnOnly: true, Refill: true, ProgressInterval: time.Second, Record: recordOf(m.Target)})
 	report := measurement{Seconds: time.Since(began).Seconds(), Peak: peakMemory(), Result: result}
 	stop()
 	if err != nil {

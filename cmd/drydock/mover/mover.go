@@ -25,7 +25,7 @@ type Options struct {
 
 	Workers  int  // files copied at once; 0 derives it from the number of CPUs
 	Checksum bool // compare contents, not only size and mtime, before a file counts as copied
-	NoVerify bool // skip the verification; the result has no digest then
+	NoVerify bool // skip the verification
 
 	Pass    Pass          // PassWhole is an ordinary copy
 	Token   string        // the operation that the first and final passes belong to
@@ -36,6 +36,7 @@ type Options struct {
 	Settled time.Duration // for a first pass, see DefaultSettled; 0 means that default
 	Margin  int           // percent of the target's size that must stay free; 0 disables the check
 	Last    Result        // of the last first pass in this process over the same trees, or the zero value
+	Record  string        // a file outside of both trees that carries the record from a first pass to the next process; "" for none
 	Limit   *Limiter      // bandwidth limit of a first pass; nil means none
 
 	Progress         func(moverreport.Progress) // called by one goroutine at a time; may be nil
@@ -51,7 +52,7 @@ type Result struct {
 	Skipped  int64    // entries that the target already had
 	Deleted  int64    // entries removed from the target, the contents of directories included
 	Total    int64    // data bytes of the source, written or not
-	Digest   string   // of both trees in hex, see Digest; "" unless they were verified to be equal
+	Verified bool     // both trees were read back and compared
 	Warnings []string // problems that did not fail the copy, a sentence each
 
 	Pass                         Pass
@@ -96,16 +97,17 @@ func newCopier(o Options) (*copier, error) {
 	}
 	c := &copier{
 		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
-		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
+		pass: o.Pass, token: o.Token, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit, recordPath: o.Record,
 		last: o.Last.state, workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
+	}
+	c.trust = trust{pass: o.Pass, settled: o.Settled, problems: &c.problems, hooks: o.hooks, dev: src.self.dev}
+	c.trust.id.token, c.trust.id.member, c.trust.id.mount = o.Token, o.Member, o.Mount
+	if o.Settled <= 0 {
+		c.trust.settled = DefaultSettled
 	}
 	if o.hooks.fileSystem != nil {
 		src.kind, dst.kind = o.hooks.fileSystem(source), o.hooks.fileSystem(target)
 	}
-	if c.settled <= 0 {
-		c.settled = DefaultSettled
-	}
-	c.twoPass.id.member, c.twoPass.id.mount = o.Member, o.Mount
 	c.problems.sourceActive = c.pass == PassFirst
 	c.problems.selinuxCause = c.selinuxCause
 	return c, nil
@@ -116,60 +118,52 @@ func (c *copier) close() {
 	c.releaseTarget()
 	c.src.close()
 	c.dst.close()
-	c.twoPass.earlier.close()
-	c.twoPass.current.close()
 }
 
 // run goes through the phases. Collected problems end it before a phase that could do harm or would be in vain. Nothing
 // is deleted if the source could not be read completely, and a target that is known to be unfaithful is not verified.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
 	c.meter.enter(moverreport.PhaseScan)
-	if err := c.beginTwoPass(ctx); err != nil {
+	if err := c.trust.begin(ctx, c.src, c.dst, c.last.lastRecord(), c.recordPath); err != nil {
 		return err
 	}
-	unusable := c.openRecord(!o.NoVerify)
-	var presumes func(*meta) bool
-	if c.twoPass.presume {
-		presumes = c.presumesFile
-	}
 	c.scanBegan = time.Now()
-	if c.tree, err = scanWith(ctx, c.src, c.workers, c.meter, &c.problems, presumes); err != nil {
+	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
 		return err
 	}
 	c.cost.scan = time.Since(c.scanBegan)
 	if err := c.problems.err(); err != nil {
 		return err
 	}
-	if err := c.checkTarget(unusable); err != nil {
+	if err := c.checkTarget(); err != nil {
 		return err
 	}
 	c.meter.enter(moverreport.PhaseCopy)
-	return c.transferWithRepeat(ctx, o.NoVerify)
+	return c.transfer(ctx, o.NoVerify)
 }
 
 // checkTarget fails before any data is written or deleted if the target cannot become faithful, belongs to another
-// operation or is too small. unusable says why there is no record of an earlier pass.
-func (c *copier) checkTarget(unusable error) error {
+// operation or is too small.
+func (c *copier) checkTarget() error {
 	if err := c.checkRoot(); err != nil {
 		return err
 	}
 	if err := c.checkOwnership(); err != nil {
 		return err
 	}
-	c.useRecord(unusable)
 	return c.checkSpaceBefore()
 }
 
 func (c *copier) result() Result {
 	r := Result{
 		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
-		Total:  c.meter.bytesTotal.Load(),
-		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
-		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
+		Total:    c.meter.bytesTotal.Load(),
+		Verified: c.verified, Warnings: c.problems.allWarnings(), Pass: c.pass,
+		TrustedFiles: c.trust.files.Load(), TrustedBytes: c.trust.bytes.Load(), Changed: c.problems.changed,
 		state: c.state, Figures: c.measured,
 	}
-	if fresh := c.twoPass.current; fresh != nil {
-		r.RecordedFiles, r.RecordedBytes = fresh.files, fresh.bytes
+	if fresh := c.trust.current; fresh != nil {
+		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.files)), fresh.bytes
 	}
 	if c.tree != nil && len(c.tree.nested) > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf(
@@ -195,8 +189,6 @@ type hooks struct {
 	selinux     func() string        // replaces the SELinux context of this process
 	anyFile     bool                 // a regular file counts as a device
 	statfs      func(*unix.Statfs_t) // changes the target's statfs result
-	noPages     bool                 // no page of a record stays in memory
-	runEntries  int                  // replaces the number of entries of a record that are in memory
 }
 
 // copier is one copy. The fields before the field problems do not change after the scan.
@@ -208,7 +200,6 @@ type copier struct {
 	checksum  bool
 	pass      Pass
 	token     string
-	settled   time.Duration
 	margin    int
 	ownOnly   bool
 	refill    bool
@@ -227,29 +218,16 @@ type copier struct {
 	unsetFlags  atomic.Uint32 // could not be set or removed on some entry, which a warning names
 
 	bytes, files, skipped, deleted atomic.Int64
-	trustedFiles, trustedBytes     atomic.Int64
 
-	twoPass  twoPassState
-	last     *firstPassState // of the last first pass in this process; may be nil
-	keeper   keeper
-	cost     costs
-	state    *firstPassState // nil until a first pass has succeeded
-	measured Figures         // zero until then
-
-	digest string
-}
-
-// twoPassState is the additional state of a copy in two passes. Its zero value trusts nothing and records nothing.
-type twoPassState struct {
-	id      recordID
-	earlier *record       // the entries that an earlier first pass verified; nil if nothing is trusted
-	presume bool          // see fill.go
-	current *recordWriter // what this first pass verifies; nil if nothing is recorded
-	saved   *inodeSet     // the files that it recorded; nil if nothing was recorded
-	bound   unixTime      // files that changed at this time or later are not recorded, and big files must be older, see isOld
-	clock   time.Duration // clockOffset at the same moment
-
-	misjudged atomic.Bool // a presumption was wrong
+	trust      trust
+	recordPath string
+	saved      *record         // what this first pass recorded; nil if nothing was recorded
+	last       *firstPassState // of the last first pass in this process; may be nil
+	keeper     keeper
+	cost       costs
+	state      *firstPassState // nil until a first pass has succeeded
+	measured   Figures         // zero until then
+	verified   bool
 }
 
 // costs are the durations of a pass's phases.
@@ -272,7 +250,7 @@ const (
 func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 	report := moverreport.Report{
 		Result: "copied", Code: moverreport.CodeOK, Reason: moverreport.ReasonCopied, Message: "the target is a verified copy of the source",
-		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Total: r.Total, Digest: r.Digest,
+		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Total: r.Total,
 		Seconds: math.Round(took.Seconds()*1000) / 1000, Warnings: r.Warnings,
 		Changed: r.Changed, RecordedFiles: r.RecordedFiles, RecordedBytes: r.RecordedBytes,
 		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,
@@ -281,7 +259,9 @@ func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 	case r.Pass == PassFirst:
 		report.Result, report.Reason = "first-pass", moverreport.ReasonFirstPassDone
 		report.Message = "the target holds most of the source's data. A final pass completes the copy"
-	case r.Digest == "":
+	case r.Verified:
+		report.Digest = moverreport.Verified
+	default:
 		report.Message = "the target is a copy of the source, which was not verified"
 	}
 	if err == nil {

@@ -16,7 +16,8 @@ func changedWithoutCopyOnWrite(t *testing.T, target string, blocks int, pass Pas
 	must(t, os.Mkdir(src.dir+"/pgdata", 0o755))
 	runCommand(t, "chattr", "+C", src.dir+"/pgdata")
 	must(t, os.WriteFile(src.dir+"/pgdata/table", bytes.Repeat([]byte("0123456789abcdef"), blocks), 0o600))
-	o := Options{Source: src.dir, Target: target, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+	o := Options{Source: src.dir, Target: target, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+		Record: recordOf(target)}
 	first, err := Copy(context.Background(), o)
 	must(t, err)
 	writeInPlace(t, src.dir+"/pgdata/table", []byte("changed"), 5<<20)

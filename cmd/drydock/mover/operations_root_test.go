@@ -39,7 +39,7 @@ func (m *mutator) replace(path string) error {
 	})
 }
 
-// operations change a tree. rename exchanges and hard links come often, because presumptions depend on them.
+// operations change a tree. rename exchanges and hard links come often, because the record depends on neither names nor places.
 var operations = []struct {
 	name string
 	do   func(m *mutator) error

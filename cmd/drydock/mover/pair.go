@@ -32,19 +32,3 @@ func (p pair) close() {
 func (p pair) fault(s side, op string, e *entry, err error) error {
 	return &fault{s, op, p.dir.join(e.name), err}
 }
-
-// beginWriting prepares an open directory of the target for a change. A presumed one may have its final mode, which may deny
-// writing. finish sets that mode again.
-func (c *copier) beginWriting(d *dir, fd int) error {
-	if err := c.checkOwned(); err != nil {
-		return err
-	}
-	d.written.Store(true)
-	if !d.presumed {
-		return nil
-	}
-	if err := makeUsable(fd); err != nil {
-		return &fault{target, "using the directory", d.path(), err}
-	}
-	return nil
-}

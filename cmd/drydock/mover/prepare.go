@@ -21,17 +21,6 @@ func (c *copier) prepare(ctx context.Context) error {
 
 func (c *copier) prepareDir(p *pool, d *dir) task {
 	return func(ctx context.Context) error {
-		if c.presumesDir(d) {
-			d.presumed = true
-			if d.flags != 0 {
-				c.missingFlags() // the verification compares the others, and must not write
-			}
-			c.meter.steps.Add(1)
-			for sub := range d.subs() {
-				p.add(c.prepareDir(p, sub))
-			}
-			return nil
-		}
 		fd, err := c.dst.open(d)
 		if err != nil {
 			d.exclude()
@@ -115,7 +104,7 @@ func (c *copier) finishDirs(ctx context.Context, dirs []*dir) error {
 					}
 					c.meter.steps.Add(1)
 					d := dirs[i]
-					if d.excluded || d.presumed && !d.written.Load() {
+					if d.excluded {
 						continue
 					}
 					err := c.finishDir(d)
@@ -146,6 +135,9 @@ func (c *copier) finishDir(d *dir) error {
 	if d.parent == nil && os.Geteuid() != 0 {
 		return c.finishForeignRoot(fd, attrs)
 	}
+	if hasAttributes(opened(fd), &d.self.meta, attrs) { // setting them again would change ctime
+		return nil
+	}
 	op, err := setOwner(opened(fd), &d.self.meta)
 	if err == nil {
 		op, err = setAttributes(opened(fd), &d.self.meta, attrs)
@@ -157,6 +149,17 @@ func (c *copier) finishDir(d *dir) error {
 		return &fault{target, op, d.path(), err}
 	}
 	return nil
+}
+
+// hasAttributes reports whether an object has these attributes already.
+func hasAttributes(o object, want *meta, attrs []xattr) bool {
+	st, err := o.stat()
+	have := metaOf(&st)
+	if err != nil || !sameAttributes(want, &have) {
+		return false
+	}
+	other, err := o.xattrs(nil)
+	return err == nil && sameXattrs(attrs, other)
 }
 
 func (c *copier) sourceDirXattrs(d *dir) ([]xattr, error) {

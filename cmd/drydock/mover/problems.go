@@ -68,13 +68,6 @@ func (p *problems) warn(format string, args ...any) {
 	}
 }
 
-// forget drops the collected problems, but not the warnings.
-func (p *problems) forget() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.count, p.first, p.changed, p.selinux = [kinds]int{}, [kinds][]string{}, 0, ""
-}
-
 // omissionKind says in what the copies of some entries differ from the source.
 type omissionKind struct{ what, outcome string }
 

@@ -3,53 +3,37 @@
 package mover
 
 import (
+	"bufio"
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"slices"
 	"sort"
-
-	"golang.org/x/sys/unix"
+	"sync"
 )
 
-// recordName is the record's name in the target's root. No temporary file has this name, because theirs end in letters
-// and digits only.
-const recordName = tempPrefix + "pass.record"
+// record holds the files that first passes verified: the contents of both sides were equal while their inodes looked as recorded. Names do
+// not matter for that, so the record has none. It stays in the memory of a process that makes several passes. A file carries it to the next
+// process.
+type record struct {
+	id    recordID
+	files []recorded // sorted by inode
+}
 
-// recordMagic includes the version of the format. A record of another version is ignored, like a torn record. That costs
-// only time.
-const recordMagic = "drydock-pass-3\n\x00"
-
-// The record holds the files that a first pass verified. Each file has its contents hash, which is valid while the inodes
-// on both sides look as they did then. Names do not matter for that, so the record has none. It also holds the directories
-// of the source that had settled.
-//
-// The file consists of recordMagic, the fingerprint of recordID and the record's own inode, the number of entries (8
-// bytes, big endian), the entries sorted by inode, and the SHA-256 of all that.
-
-// recorded is one file or directory. The package comment states its size.
+// recorded is one file. The package comment states its size.
 type recorded struct {
-	ino     uint64   // of the source
-	hint    uint64   // see hintOf, with the flags
-	state   [16]byte // of both inodes, see stateOf; zero for a directory
-	content sum      // see hashContents; zero for a directory
+	ino   uint64   // of the source
+	state [16]byte // of both inodes, see stateOf
 }
 
-// Flags in the hint.
-const (
-	plainFlag = 1 << iota // a file without extended attributes that are carried, on both sides
-	dirFlag               // a directory
-	hintFlags = plainFlag | dirFlag
-)
-
-const (
-	recordedSize   = 8 + 8 + 16 + sha256.Size
-	recordHeadSize = int64(len(recordMagic)) + sha256.Size + 8
-)
-
-// known holds the entry of a record for a file that changed on neither side.
-type known struct {
-	content sum
-	plain   bool // it has no extended attributes that are carried
-}
+// plainFlag is the bit of a recorded state that says that neither side has extended attributes that are carried.
+const plainFlag = 1
 
 // recordID identifies the passes that may use a record.
 type recordID struct {
@@ -58,36 +42,15 @@ type recordID struct {
 	boot           string // the kernel's boot id: a crash may lose a change time but keep the written data
 	mount          string // see Options: an error of the device may lose the same, until the file system is mounted again
 	source, target uint64 // inodes of the roots
+	trusted        bool   // see seesTrusted: a process that sees other extended attributes does not use the record
 }
 
-// fingerprint identifies this record in this inode. If the source contains a file that pretends to be a record, its copy
-// has another inode. The file's author cannot know the birth time of that inode. A process that sees other extended
-// attributes does not use the record.
-func (id recordID) fingerprint(fd int) (sum, error) {
-	var st unix.Statx_t
-	err := ignoringEINTR(func() error {
-		return unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_INO|unix.STATX_BTIME, &st)
-	})
-	if err != nil {
-		return sum{}, err
-	}
-	trusted := int64(0)
-	if seesTrusted() {
-		trusted = 1
-	}
-	h := sha256.New()
-	writeString(h, id.token)
-	writeString(h, id.member)
-	writeString(h, id.boot)
-	writeString(h, id.mount)
-	for _, n := range []uint64{id.source, id.target, st.Ino, uint64(st.Btime.Sec), uint64(st.Btime.Nsec)} {
-		writeInt(h, int64(n))
-	}
-	writeInt(h, trusted)
-	return sum(h.Sum(nil)), nil
+// fingerprint returns a hash of the identification.
+func (id recordID) fingerprint() sum {
+	return sha256.Sum256(fmt.Appendf(nil, "%q %q %q %q %d %d %t", id.token, id.member, id.boot, id.mount, id.source, id.target, id.trusted))
 }
 
-// stateOf returns a fingerprint of all that is known about two inodes. Equal fingerprints mean equal values.
+// stateOf returns a fingerprint of all that is known about two inodes. Equal fingerprints mean equal values. The bit of plainFlag is 0.
 func stateOf(src, dst *meta) (state [16]byte) {
 	b := make([]byte, 0, 160)
 	for _, m := range []*meta{src, dst} {
@@ -100,74 +63,172 @@ func stateOf(src, dst *meta) (state [16]byte) {
 	}
 	all := sha256.Sum256(b)
 	copy(state[:], all[:])
+	state[15] &^= plainFlag
 	return state
 }
 
-// hintOf returns a hash of an inode of the source. Equal hashes do not prove that the inode is unchanged. They are a reason
-// to expect it, and the verification compares the states.
-func hintOf(m *meta) uint64 {
-	h := uint64(14695981039346656037)
-	for _, n := range [...]uint64{m.ino, uint64(m.size), uint64(m.mtimeSec), uint64(m.ctimeSec),
-		uint64(m.mtimeNsec)<<32 | uint64(m.ctimeNsec), uint64(m.mode)<<32 | uint64(m.uid), uint64(m.gid)<<32 | uint64(m.nlink)} {
-		h = (h ^ n) * 0x9e3779b97f4a7c15
-		h ^= h >> 29
+// search returns the place of an inode, or -1. It is fastest for the inode that is recorded at the place next: files that were created one
+// after the other have ascending inodes.
+func (r *record) search(ino uint64, next int) int {
+	if r == nil {
+		return -1
 	}
-	return h &^ hintFlags
+	if next < len(r.files) && r.files[next].ino == ino {
+		return next
+	}
+	i := sort.Search(len(r.files), func(i int) bool { return r.files[i].ino >= ino })
+	if i == len(r.files) || r.files[i].ino != ino {
+		return -1
+	}
+	return i
 }
 
-func recordedFile(src, dst *meta, content sum, plain bool) recorded {
-	r := recorded{src.ino, hintOf(src), stateOf(src, dst), content}
+// find reports whether a file is recorded and both inodes look as they did then, and whether it had no extended attributes.
+func (r *record) find(src, dst *meta) (plain, ok bool) {
+	i := r.search(src.ino, 0)
+	if i < 0 {
+		return false, false
+	}
+	return r.files[i].holds(src, dst)
+}
+
+func (f *recorded) holds(src, dst *meta) (plain, ok bool) {
+	want := stateOf(src, dst)
+	plain = f.state[15]&plainFlag != 0
 	if plain {
-		r.hint |= plainFlag
+		want[15] |= plainFlag
 	}
-	return r
+	return plain, f.state == want
 }
 
-func recordedDir(src *meta) recorded { return recorded{ino: src.ino, hint: hintOf(src) | dirFlag} }
-
-func (r *recorded) append(b []byte) []byte {
-	b = binary.BigEndian.AppendUint64(b, r.ino)
-	b = binary.BigEndian.AppendUint64(b, r.hint)
-	return append(append(b, r.state[:]...), r.content[:]...)
+// recorder collects the files that a first pass verifies. It may be used concurrently.
+type recorder struct {
+	mu    sync.Mutex
+	files []recorded
+	bytes int64 // data bytes of the files
 }
 
-func (r *recorded) decode(b []byte) {
-	r.ino, r.hint = binary.BigEndian.Uint64(b), binary.BigEndian.Uint64(b[8:])
-	copy(r.state[:], b[16:32])
-	copy(r.content[:], b[32:recordedSize])
-}
+// reserve makes room for a number of files. The kernel provides the memory only for those that are added.
+func (r *recorder) reserve(files int64) { r.files = make([]recorded, 0, files) }
 
-// inodeSet is a set of inode numbers. Numbers that follow each other take one byte each.
-type inodeSet struct {
-	firsts  []uint64 // the first number of each group of setGroup numbers
-	offsets []int    // where the differences of a group begin
-	data    []byte   // differences to the previous number
-	count   int
-	last    uint64
-}
-
-const setGroup = 64
-
-// add adds a number that is larger than all others.
-func (s *inodeSet) add(ino uint64) {
-	if s.count%setGroup == 0 {
-		s.firsts, s.offsets = append(s.firsts, ino), append(s.offsets, len(s.data))
-	} else {
-		s.data = binary.AppendUvarint(s.data, ino-s.last)
+// add adds a file with data bytes of data.
+func (r *recorder) add(src, dst *meta, plain bool, data int64) {
+	f := recorded{src.ino, stateOf(src, dst)}
+	if plain {
+		f.state[15] |= plainFlag
 	}
-	s.count++
-	s.last = ino
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.files = append(r.files, f)
+	r.bytes += data
 }
 
-func (s *inodeSet) contains(ino uint64) bool {
-	g := sort.Search(len(s.firsts), func(i int) bool { return s.firsts[i] > ino }) - 1
-	if g < 0 {
-		return false
+// record returns the files as a record. Nothing is added after that.
+func (r *recorder) record(id recordID) *record {
+	slices.SortFunc(r.files, func(a, b recorded) int { return cmp.Compare(a.ino, b.ino) })
+	return &record{id, r.files}
+}
+
+// A file of a record has recordMagic, the fingerprint, the number of files, the files, and the CRC-32C of all that. Integers are big
+// endian. The magic includes the version of the format. A record of another version is ignored, like a torn one: that costs only time.
+const (
+	recordMagic    = "drydock-pass-4\n\x00"
+	recordHeadSize = len(recordMagic) + sha256.Size + 8
+	recordedSize   = 8 + 16
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// save writes the record to a file, which has its name only when it is complete. It calls written, if not nil, before it gives the file its
+// name. It needs no flush: after a crash of the node, the boot id is another one.
+func (r *record) save(path string, written func()) error {
+	tmp := path + ".new"
+	f, err := os.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
 	}
-	at, data := s.firsts[g], s.data[s.offsets[g]:]
-	for k := 1; at < ino && k < setGroup && len(data) > 0; k++ {
-		d, n := binary.Uvarint(data)
-		at, data = at+d, data[n:]
+	err = r.encode(f)
+	if cerr := f.Close(); err == nil {
+		err = cerr
 	}
-	return at == ino
+	if err == nil && written != nil {
+		written()
+	}
+	if err == nil {
+		err = os.Rename(tmp, path)
+	}
+	if err != nil {
+		_ = os.Remove(tmp)
+	}
+	return err
+}
+
+func (r *record) encode(w io.Writer) error {
+	out, sealed := bufio.NewWriterSize(w, bufferSize), crc32.New(castagnoli)
+	both := io.MultiWriter(out, sealed)
+	mark := r.id.fingerprint()
+	b := append([]byte(recordMagic), mark[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(r.files)))
+	for i := range r.files {
+		if len(b) > 32<<10 {
+			_, _ = both.Write(b) // Flush returns the error
+			b = b[:0]
+		}
+		b = append(binary.BigEndian.AppendUint64(b, r.files[i].ino), r.files[i].state[:]...)
+	}
+	_, _ = both.Write(b)
+	_, _ = out.Write(binary.BigEndian.AppendUint32(nil, sealed.Sum32()))
+	return out.Flush()
+}
+
+var (
+	errNoRecord      = errors.New("there is none")
+	errForeignRecord = errors.New("it belongs to another operation, mover, version or boot of the node")
+	errTornRecord    = errors.New("it is incomplete")
+)
+
+// loadRecord returns the record in a file. It fails if it cannot be trusted.
+func loadRecord(path string, id recordID) (*record, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	return decodeRecord(bufio.NewReaderSize(f, bufferSize), st.Size(), id)
+}
+
+// decodeRecord allocates no memory for files before it has recognized the head.
+func decodeRecord(r io.Reader, size int64, id recordID) (*record, error) {
+	sealed := crc32.New(castagnoli)
+	in := io.TeeReader(r, sealed)
+	var head [recordHeadSize]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return nil, errTornRecord
+	}
+	mark := id.fingerprint()
+	if !bytes.Equal(head[:recordHeadSize-8], append([]byte(recordMagic), mark[:]...)) {
+		return nil, errForeignRecord
+	}
+	body := size - int64(recordHeadSize) - crc32.Size
+	count := body / recordedSize
+	if body < 0 || body%recordedSize != 0 || binary.BigEndian.Uint64(head[recordHeadSize-8:]) != uint64(count) {
+		return nil, errTornRecord
+	}
+	back := &record{id, make([]recorded, count)}
+	var b [recordedSize]byte
+	for i := range back.files {
+		if _, err := io.ReadFull(in, b[:]); err != nil {
+			return nil, errTornRecord
+		}
+		back.files[i] = recorded{binary.BigEndian.Uint64(b[:]), [16]byte(b[8:])}
+	}
+	want := sealed.Sum32()
+	if _, err := io.ReadFull(r, b[:crc32.Size]); err != nil || binary.BigEndian.Uint32(b[:]) != want {
+		return nil, errTornRecord
+	}
+	return back, nil
 }

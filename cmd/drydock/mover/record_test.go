@@ -4,7 +4,6 @@ package mover
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,48 +11,73 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// A record has every added file, in memory and after it was written to a file.
 func TestRecordFindsEveryAddedFile(t *testing.T) {
-	for _, limit := range []int{0, 300, 5000, 4999} { // with and without runs in a file
-		t.Run(fmt.Sprint(limit), func(t *testing.T) { testRecord(t, limit) })
-	}
-}
-
-func testRecord(t *testing.T, limit int) {
-	path := filepath.Join(t.TempDir(), recordName)
-	f, err := os.Create(path)
-	must(t, err)
-	r := &recordWriter{limit: limit, spill: func() (*os.File, error) { return os.CreateTemp(t.TempDir(), "") }}
-	defer r.close()
+	var r recorder
 	metas := make([]meta, 5000)
 	for i := range metas {
 		metas[i] = meta{ino: uint64(i*7919%5000) * 3, size: int64(i), mode: unix.S_IFREG | 0o644, nlink: 1}
-		r.add(recordedFile(&metas[i], &meta{ino: uint64(i)}, sum{byte(i), byte(i >> 8)}, i%2 == 0), 1)
+		r.add(&metas[i], &meta{ino: uint64(i)}, i%2 == 0, 1)
 	}
 	id := recordID{token: "t", boot: "b", source: 1, target: 2}
-	inodes, err := r.encode(f, id)
+	inMemory := r.record(id)
+	path := filepath.Join(t.TempDir(), "record")
+	must(t, inMemory.save(path, nil))
+	loaded, err := loadRecord(path, id)
 	must(t, err)
-	must(t, f.Close())
-	dir, err := unix.Open(filepath.Dir(path), unix.O_RDONLY, 0)
-	must(t, err)
-	defer unix.Close(dir)
-	back, err := readRecord(dir, id)
-	must(t, err)
-	defer back.close()
-	for i := range metas {
-		k, ok := back.find(&metas[i], &meta{ino: uint64(i)})
-		if !ok || k != (known{sum{byte(i), byte(i >> 8)}, i%2 == 0}) || !back.expects(&metas[i]) || !inodes.contains(metas[i].ino) {
-			t.Fatal(i)
+	for _, back := range []*record{inMemory, loaded} {
+		for i := range metas {
+			if plain, ok := back.find(&metas[i], &meta{ino: uint64(i)}); !ok || plain != (i%2 == 0) {
+				t.Fatal(i)
+			}
+			if _, ok := back.find(&metas[i], &meta{ino: uint64(i), ctimeNsec: 1}); ok {
+				t.Fatal(i)
+			}
+			if at := back.search(metas[i].ino, i); at < 0 || back.search(metas[i].ino, at) != at {
+				t.Fatal(i)
+			}
 		}
-		if _, ok := back.find(&metas[i], &meta{ino: uint64(i), ctimeNsec: 1}); ok {
-			t.Fatal(i)
+		if _, ok := back.find(&meta{ino: 7}, &meta{}); ok || back.search(15_000, 0) >= 0 {
+			t.Error("found an inode that was not added")
 		}
-	}
-	if _, ok := back.find(&meta{ino: 7}, &meta{}); ok || inodes.contains(7) || inodes.contains(15_000) {
-		t.Error("found an inode that was not added")
 	}
 	b, err := os.ReadFile(path)
 	must(t, err)
-	if !bytes.HasPrefix(b, []byte("drydock-pass-3\n\x00")) || int64(len(b)) != recordHeadSize+5000*64+32 {
+	if !bytes.HasPrefix(b, []byte("drydock-pass-4\n\x00")) || len(b) != recordHeadSize+5000*24+4 {
 		t.Errorf("%d bytes", len(b))
+	}
+}
+
+// Whatever changes in the file of a record, it is not used.
+func TestDamagedRecordIsNotUsed(t *testing.T) {
+	var r recorder
+	for i := range 10 {
+		r.add(&meta{ino: uint64(i)}, &meta{}, true, 1)
+	}
+	id := recordID{token: "t", member: "m", boot: "b", mount: "n", source: 1, target: 2, trusted: true}
+	path := filepath.Join(t.TempDir(), "record")
+	must(t, r.record(id).save(path, nil))
+	whole, err := os.ReadFile(path)
+	must(t, err)
+	for at := range whole {
+		damaged := bytes.Clone(whole)
+		damaged[at] ^= 1
+		if _, err := decodeRecord(bytes.NewReader(damaged), int64(len(damaged)), id); err == nil {
+			t.Errorf("byte %d of %d may change", at, len(whole))
+		}
+		if _, err := decodeRecord(bytes.NewReader(whole[:at]), int64(at), id); err == nil {
+			t.Errorf("the record may end after %d of %d bytes", at, len(whole))
+		}
+	}
+	for _, change := range []func(*recordID){
+		func(id *recordID) { id.token = "u" }, func(id *recordID) { id.member = "u" }, func(id *recordID) { id.boot = "u" },
+		func(id *recordID) { id.mount = "u" }, func(id *recordID) { id.source = 3 }, func(id *recordID) { id.target = 3 },
+		func(id *recordID) { id.trusted = false },
+	} {
+		other := id
+		change(&other)
+		if _, err := loadRecord(path, other); err == nil {
+			t.Errorf("the record of %+v is used for %+v", id, other)
+		}
 	}
 }

@@ -19,8 +19,7 @@ type scanner struct {
 	root     *root
 	meter    *meter
 	problems *problems
-	trusted  bool               // this process can list trusted.* attributes
-	presumes func(m *meta) bool // see copier.presumesFile; may be nil
+	trusted  bool // this process can list trusted.* attributes
 
 	mu   sync.Mutex
 	tree *tree
@@ -28,13 +27,8 @@ type scanner struct {
 
 // scan reads the whole tree. It follows no links and does not leave the mount.
 func scan(ctx context.Context, r *root, workers int, m *meter, p *problems) (*tree, error) {
-	return scanWith(ctx, r, workers, m, p, nil)
-}
-
-// scanWith is scan, and counts the files that presumes accepts.
-func scanWith(ctx context.Context, r *root, workers int, m *meter, p *problems, presumes func(m *meta) bool) (*tree, error) {
 	top := &dir{self: &entry{meta: r.self}}
-	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted(), presumes: presumes}
+	s := &scanner{root: r, meter: m, problems: p, trusted: seesTrusted()}
 	s.tree = &tree{top: top, groups: map[inode]*group{}, sparse: map[inode]int64{}, newest: r.self.ctime()}
 	err := runPool(ctx, workers, func(p *pool) { p.add(s.visit(p, top)) })
 	if err != nil {
@@ -170,15 +164,11 @@ func (s *scanner) addEntry(p *packer, d *dir, fd int, names nameList, i int) err
 	m := metaOf(&st.Stat_t)
 	p.newest = latest(p.newest, m.ctime())
 	if m.isDir() {
-		p.add(name, &m, s.newDir(d, name, m), -1)
+		p.add(name, &m, s.newDir(d, name, m))
 		return nil
 	}
 	s.countFile(p, d, name, &m, &st.Stat_t)
-	data := int64(-1)
-	if s.presumes != nil && s.presumes(&m) {
-		data = dataBytes(&st.Stat_t)
-	}
-	p.add(name, &m, nil, data)
+	p.add(name, &m, nil)
 	return nil
 }
 

@@ -25,8 +25,8 @@ func onHolesFileSystems(t *testing.T, f func(t *testing.T, src, dst volume)) {
 	}
 }
 
-// dropPages reads pages of a file and drops them from memory, until the returned function is called.
-func dropPages(t *testing.T, path string, pages []int64) (stop func()) {
+// keepDropping reads pages of a file and drops them from memory, until the returned function is called.
+func keepDropping(t *testing.T, path string, pages []int64) (stop func()) {
 	t.Helper()
 	f, err := os.Open(path)
 	must(t, err)
@@ -69,13 +69,15 @@ func TestHashOfUnchangedFileStaysTheSameWhilePagesLeaveMemory(t *testing.T) {
 		}
 		must(t, f.Truncate(n*unitSize))
 		must(t, f.Sync())
-		hash := func() sum {
-			s, err := hashContents(context.Background(), int(f.Fd()), n*unitSize, 0, hashing{})
-			must(t, err)
-			return s
+		hash := func() (all [n]sum) {
+			for i := range all {
+				all[i] = zeroSum()
+			}
+			must(t, hashFileUnits(context.Background(), int(f.Fd()), n*unitSize, 0, nil, func(i int64, s sum) { all[i] = s }))
+			return all
 		}
 		want := hash()
-		stop := dropPages(t, src.dir+"/db", pages)
+		stop := keepDropping(t, src.dir+"/db", pages)
 		defer stop()
 		for i := range 500 {
 			if hash() != want {
@@ -125,8 +127,8 @@ func TestFileWithKeptHashesGetsHole(t *testing.T) {
 		must(t, err)
 		last = result
 	}
-	if want, err := Digest(context.Background(), src.dir, 2); err != nil || want != last.Digest {
-		t.Errorf("the digest is %s, want %s (%v)", last.Digest, want, err)
+	if !last.Verified {
+		t.Errorf("%+v", last)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
 }

@@ -134,31 +134,21 @@ func (d *dir) chunkLimit() int {
 	return blockEntries
 }
 
-// eachBlock calls f for all entries of the blocks that are not skipped, one chunk after the other, on the workers of the copy. At any time,
-// only a few directories are unpacked.
-func (c *copier) eachBlock(ctx context.Context, skip func(d *dir, b *block) bool,
-	f func(ctx context.Context, d *dir, entries []entry) error,
-) error {
-	return runPool(ctx, c.workers, func(p *pool) {
-		for i := len(c.tree.dirs) - 1; i >= 0; i-- { // the pool takes the last first
-			if d := c.tree.dirs[i]; !d.excluded && len(d.blocks) > 0 {
-				p.add(func(ctx context.Context) error { return workOnBlocks(ctx, p, d, 0, skip, f) })
+// eachChunk calls f for all entries, one chunk after the other, on several workers. At any time, only a few directories are unpacked.
+func (t *tree) eachChunk(ctx context.Context, workers int, f func(ctx context.Context, d *dir, entries []entry) error) error {
+	return runPool(ctx, workers, func(p *pool) {
+		for i := len(t.dirs) - 1; i >= 0; i-- { // the pool takes the last first
+			if d := t.dirs[i]; !d.excluded && len(d.blocks) > 0 {
+				p.add(func(ctx context.Context) error { return workOnBlocks(ctx, p, d, 0, f) })
 			}
 		}
 	})
 }
 
 // workOnBlocks works on a block of a directory. Before that, it adds a task for the blocks after it.
-func workOnBlocks(ctx context.Context, p *pool, d *dir, i int, skip func(d *dir, b *block) bool,
-	f func(ctx context.Context, d *dir, entries []entry) error,
-) error {
-	for ; i < len(d.blocks) && skip(d, &d.blocks[i]); i++ {
-	}
-	if i == len(d.blocks) {
-		return nil
-	}
+func workOnBlocks(ctx context.Context, p *pool, d *dir, i int, f func(ctx context.Context, d *dir, entries []entry) error) error {
 	if i+1 < len(d.blocks) {
-		p.add(func(ctx context.Context) error { return workOnBlocks(ctx, p, d, i+1, skip, f) })
+		p.add(func(ctx context.Context) error { return workOnBlocks(ctx, p, d, i+1, f) })
 	}
 	buf := entryBuffers.Get()
 	entries := d.blocks[i].unpack(buf[:])

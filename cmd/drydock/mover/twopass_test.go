@@ -13,7 +13,7 @@ const (
 )
 
 func firstPass(src, dst string) Options {
-	return Options{Source: src, Target: dst, Pass: PassFirst, Token: operation, Settled: settled, Workers: 3}
+	return Options{Source: src, Target: dst, Pass: PassFirst, Token: operation, Settled: settled, Workers: 3, Record: recordOf(dst)}
 }
 
 func finalPass(src, dst string) Options {

@@ -77,7 +77,6 @@ func (p *unitPatch) updateUnits() error {
 	if cause := context.Cause(ctx); cause != nil {
 		err = cause
 	}
-	p.content = hashOfUnits(size, p.want)
 	return err
 }
 
@@ -245,15 +244,22 @@ func (u unitPiece) unit(i int) []byte {
 	return nil
 }
 
-// verify reads the written units of the target from the device, and compares them with the source. All other units were
+// verify reports whether the written units of the target equal the source's. It reads them from the device. All other units were
 // read from the device by an earlier pass, and equal the source.
-func (p *patchedUnits) verify(ctx context.Context, fd int) error {
-	return p.eachWritten(ctx, fd, p.size, func(i int, have sum) error {
+func (p *patchedUnits) verify(ctx context.Context, fd int) (bool, error) {
+	err := p.eachWritten(ctx, fd, p.size, func(i int, have sum) error {
 		if have != p.want[i] {
-			return mismatch("its contents differ")
+			return errMismatch
 		}
 		return nil
 	})
+	switch {
+	case err == errMismatch:
+		return false, nil
+	case err != nil && ctx.Err() == nil:
+		err = &sideError{target, err}
+	}
+	return err == nil, err
 }
 
 // rehash sets the hashes of the target after the flush. Units that were not written keep theirs.
@@ -278,7 +284,7 @@ func (p *patchedUnits) rehash(ctx context.Context, limit *Limiter, fd int, size 
 func (p *patchedUnits) eachWritten(ctx context.Context, fd int, size int64, f func(i int, have sum) error) error {
 	whole := buffers.Get()
 	defer buffers.Put(whole)
-	if err := ignoringEINTR(func() error { return unix.Fadvise(fd, 0, 0, unix.FADV_DONTNEED) }); err != nil {
+	if err := dropPages(fd); err != nil {
 		return err
 	}
 	ahead := 0

@@ -6,67 +6,34 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"encoding/binary"
-	"hash"
 
 	"golang.org/x/sys/unix"
 )
 
-// unitSize is the number of bytes whose hash is a part of the content hash. Such hashes are also kept, see keeper.
-const unitSize = 64 << 10
+// sum is a SHA-256 hash.
+type sum = [sha256.Size]byte
 
-var zeroUnit [unitSize]byte
+// unitSize is the number of bytes whose hash is kept, see keeper. Files are compared in whole units.
+const unitSize = 64 << 10
 
 func units(size int64) int { return int(size/unitSize + min(1, size%unitSize)) }
 
 func unitLength(size int64, i int) int64 { return min(unitSize, size-int64(i)*unitSize) }
 
-// hashFile opens a regular file and returns the hash of its contents.
-func hashFile(ctx context.Context, dirfd int, name string) (sum, error) {
-	fd, err := openat(dirfd, name, unix.O_RDONLY, 0)
-	if err != nil {
-		return sum{}, err
-	}
-	defer unix.Close(fd)
-	st, err := fstat(fd)
-	if err != nil {
-		return sum{}, err
-	}
-	return hashContents(ctx, fd, st.Size, dataBytes(&st), hashing{})
-}
+// search returns the next run of data at or after off, like seekData.
+type search func(off, size int64) (from, to int64, err error)
 
-// hashing says how hashContents reads. Each of its functions may be nil.
-type hashing struct {
-	read func(bytes int64)        // after bytes were read
-	unit func(index int64, s sum) // with the hash of each unit that is not all zeros
-	all  bool                     // read holes, too: the file system's word for them is not enough
-}
-
-// hashContents returns the content hash of a file of the size. The hash is the SHA-256 of the size, followed by each unit
-// of 64 KiB that has a byte other than zero: its index, then the SHA-256 of its bytes. Size and index have 8 bytes, big
-// endian. The last unit may be short. So files with equal contents have equal hashes, wherever their holes are, and holes
-// are not read,
-// unless calls.all demands it.
-// data is the estimate of dataBytes: it saves the search for holes in a small file that has none.
-func hashContents(ctx context.Context, fd int, size, data int64, calls hashing) (sum, error) {
-	h := sha256.New()
-	writeInt(h, size)
-	search := input{fd, data}.nextData
-	if calls.all {
-		search = func(off, size int64) (from, to int64, err error) { return off, size, nil }
-	}
-	err := eachUnitRun(size, search, func(from, to int64) error { return hashRun(ctx, h, fd, from, to, calls) })
-	return sum(h.Sum(nil)), err
-}
+// searchAll finds data everywhere: it does not believe in holes.
+func searchAll(off, size int64) (from, to int64, err error) { return off, size, nil }
 
 // eachUnitRun calls f for the runs of whole units that may have data, in order. All other units are in holes. Parts of holes in a unit read
-// as zeros. search returns the next run of data, like seekData.
+// as zeros.
 //
 // A page of a preallocated range counts as data while it is in memory. If it leaves memory between the two searches for the ends of a run,
 // the run is empty, and may begin within a unit. Then that unit counts as data.
-func eachUnitRun(size int64, search func(off, size int64) (from, to int64, err error), f func(from, to int64) error) error {
+func eachUnitRun(size int64, find search, f func(from, to int64) error) error {
 	for off := int64(0); off < size; { // a multiple of unitSize
-		from, to, err := search(off, size)
+		from, to, err := find(off, size)
 		if err != nil {
 			return err
 		}
@@ -83,53 +50,119 @@ func eachUnitRun(size int64, search func(off, size int64) (from, to int64, err e
 	return nil
 }
 
-// hashRun adds the units between from and to to the hash. from is a multiple of the size of a unit. to is one, too, or the
-// end of the file.
-func hashRun(ctx context.Context, h hash.Hash, fd int, from, to int64, calls hashing) error {
-	buf := buffers.Get()
-	defer buffers.Put(buf)
-	next := readAhead{fd, from, to}
-	for from < to {
-		next.advance(from)
+// readRange reads a range of one file, or the same range of both sides, and calls f for each part of at most bufferSize. An error of a file
+// is a *sideError.
+func readRange(ctx context.Context, fds []int, from, to int64, f func(off int64, parts [2][]byte) error) error {
+	var bufs [2]*[bufferSize]byte
+	var next [2]readAhead
+	for k, fd := range fds {
+		bufs[k], next[k] = buffers.Get(), readAhead{fd, from, to}
+		defer buffers.Put(bufs[k])
+	}
+	for off := from; off < to; {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		piece := buf[:min(to-from, bufferSize)]
-		if err := readFull(fd, piece, from); err != nil {
+		n := min(bufferSize, to-off)
+		var parts [2][]byte
+		for k := range fds {
+			next[k].advance(off)
+		}
+		for k, fd := range fds {
+			parts[k] = bufs[k][:n]
+			if err := readFull(fd, parts[k], off); err != nil {
+				return &sideError{side(k), err}
+			}
+		}
+		if err := f(off, parts); err != nil {
 			return err
 		}
-		hashUnits(h, piece, from/unitSize, calls)
-		from += int64(len(piece))
-		if calls.read != nil {
-			calls.read(int64(len(piece)))
-		}
+		off += n
 	}
 	return nil
 }
 
-// hashUnits adds units to the hash. index is that of the first one.
-func hashUnits(h hash.Hash, data []byte, index int64, calls hashing) {
+// sideError is an error of one of two files.
+type sideError struct {
+	side side
+	err  error
+}
+
+func (e *sideError) Error() string { return e.side.String() + ": " + e.err.Error() }
+func (e *sideError) Unwrap() error { return e.err }
+
+// comparison compares the contents of two open files of the same size.
+type comparison struct {
+	fds   [2]int
+	size  int64
+	data  [2]int64         // estimates of dataBytes, which save the search for holes in small files without any; 0 if unknown
+	all   [2]bool          // read holes of a side, too: the file system's word for them is not enough
+	limit *Limiter         // may be nil
+	read  func(n int64)    // after n bytes of both sides were compared; may be nil
+	unit  func(int64, sum) // with index and hash of each unit of the target that may have data; may be nil
+}
+
+// run reports whether the contents are equal. It stops at the first difference. An error of a file is a *sideError.
+func (c *comparison) run(ctx context.Context) (bool, error) {
+	err := eachUnitRun(c.size, c.nextData, func(from, to int64) error {
+		return readRange(ctx, c.fds[:], from, to, func(off int64, parts [2][]byte) error {
+			if !bytes.Equal(parts[source], parts[target]) {
+				return errMismatch
+			}
+			if c.unit != nil {
+				hashUnits(parts[target], off/unitSize, c.unit)
+			}
+			n := int64(len(parts[target]))
+			if c.read != nil {
+				c.read(n)
+			}
+			c.limit.wait(ctx, 2*n)
+			return nil
+		})
+	})
+	if err == errMismatch {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// nextData returns the next run of data on either side.
+func (c *comparison) nextData(off, size int64) (from, to int64, err error) {
+	from, to = size, size
+	for k, fd := range c.fds {
+		find := search(input{fd, c.data[k]}.nextData)
+		if c.all[k] {
+			find = searchAll
+		}
+		begin, end, err := find(off, size)
+		if err != nil {
+			return 0, 0, &sideError{side(k), err}
+		}
+		if begin < from {
+			from, to = begin, end
+		}
+	}
+	return from, to, nil
+}
+
+// hashUnits calls f with the hash of each unit. index is that of the first one.
+func hashUnits(data []byte, index int64, f func(index int64, s sum)) {
 	for ; len(data) > 0; index++ {
-		unit := data[:min(unitSize, len(data))]
-		data = data[len(unit):]
-		if bytes.Equal(unit, zeroUnit[:len(unit)]) {
-			continue
-		}
-		hashed := sha256.Sum256(unit)
-		writeInt(h, index)
-		h.Write(hashed[:])
-		if calls.unit != nil {
-			calls.unit(index, hashed)
-		}
+		n := min(unitSize, len(data))
+		f(index, sha256.Sum256(data[:n]))
+		data = data[n:]
 	}
 }
 
-// hashBytes returns what hashContents returns for a file with these contents.
-func hashBytes(contents []byte) sum {
-	h := sha256.New()
-	writeInt(h, int64(len(contents)))
-	hashUnits(h, contents, 0, hashing{})
-	return sum(h.Sum(nil))
+// hashFileUnits calls f with the hash of each unit of an open file that may have data.
+func hashFileUnits(ctx context.Context, fd int, size, data int64, limit *Limiter, f func(index int64, s sum)) error {
+	return eachUnitRun(size, input{fd, data}.nextData, func(from, to int64) error {
+		return readRange(ctx, []int{fd}, from, to, func(off int64, parts [2][]byte) error {
+			hashUnits(parts[0], off/unitSize, f)
+			limit.wait(ctx, int64(len(parts[0])))
+			return nil
+		})
+	})
 }
 
 // readFull reads from the offset until buf is full. It returns errChanged if the file ends before that.
@@ -145,22 +178,6 @@ func readFull(fd int, buf []byte, off int64) error {
 		buf, off = buf[n:], off+int64(n)
 	}
 	return nil
-}
-
-// sum is a SHA-256 hash.
-type sum = [sha256.Size]byte
-
-// writeInt adds the number to the hash, as 8 bytes in big endian.
-func writeInt(h hash.Hash, n int64) {
-	var b [8]byte
-	binary.BigEndian.PutUint64(b[:], uint64(n))
-	h.Write(b[:])
-}
-
-// writeString adds the length of the string and its bytes to the hash.
-func writeString(h hash.Hash, s string) {
-	writeInt(h, int64(len(s)))
-	h.Write([]byte(s))
 }
 
 // compareBlock is the number of bytes that are compared and written at once: devices rarely write less.
