@@ -266,7 +266,7 @@ func (c *deviceCopier) figures() Figures {
 		return Figures{}
 	}
 	cost := Cost{Rate: float64(c.src.size) / took.Seconds(), Workers: 1}
-	return Figures{Flush: c.flush, Copy: cost, Check: cost, Remaining: Work{Bytes: c.src.size}}
+	return Figures{Flush: c.flush, Cost: cost, Remaining: Work{Bytes: c.src.size}}
 }
 
 // pieceSize is the unit of work. The kernel reads a piece ahead, and each piece takes 8 bytes of memory.

@@ -47,7 +47,7 @@
 //
 // The scan keeps some 20 bytes for each entry, in blocks, and some 400 bytes for each directory. A step unpacks one block
 // at a time for each worker. Names of several links take some 100 bytes each. Each worker has a buffer of 128 KiB, and up
-// to eight while it compares a big file; with kept hashes, a file has up to 20 buffers of 1 MiB.
+// to eight while it updates a big file.
 //
 // A record takes 24 bytes for each file, and stays in memory in a process that makes several passes. A first pass with an earlier record
 // has two of them. Such a process also keeps 40 bytes for each directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while

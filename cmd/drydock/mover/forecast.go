@@ -4,8 +4,6 @@ package mover
 
 import (
 	"context"
-	"crypto/sha256"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -15,8 +13,7 @@ type Figures struct {
 	Scan      time.Duration // of reading the source's tree
 	Metadata  time.Duration // of comparing all entries on both sides, without contents
 	Flush     time.Duration // of the target
-	Copy      Cost          // of updating files of the target
-	Check     Cost          // of verifying files
+	Cost      Cost          // of copying or verifying contents
 	Remaining Work
 }
 
@@ -42,25 +39,17 @@ func (f Figures) Forecast() time.Duration {
 	return f.Scan + f.Metadata + f.Flush + f.Contents()
 }
 
-// Contents returns the part of the forecast that depends on changes: reading and writing contents, and deleting.
+// Contents returns the part of the forecast that depends on changes: reading and writing contents, and deleting. A missing measurement is
+// that of slow storage.
 func (f Figures) Contents() time.Duration {
-	copying, checking := f.costs()
-	return copying.timeFor(f.Remaining) + checking.timeFor(f.Remaining.toVerify()) + time.Duration(f.Remaining.Deletions)*deletionCost
+	c := f.Cost.filledFrom(defaultCost)
+	return c.timeFor(f.Remaining) + c.timeFor(f.Remaining.toVerify()) + time.Duration(f.Remaining.Deletions)*deletionCost
 }
 
 // WithGapsFrom returns the figures with missing measurements taken from an earlier pass.
 func (f Figures) WithGapsFrom(earlier Figures) Figures {
-	f.Copy, f.Check = f.Copy.filledFrom(earlier.Copy), f.Check.filledFrom(earlier.Check)
+	f.Cost = f.Cost.filledFrom(earlier.Cost)
 	return f
-}
-
-// costs returns both costs. A missing one is taken from the other one, or else from defaultCost. Verification is at most
-// as fast as this process can hash.
-func (f Figures) costs() (copying, checking Cost) {
-	copying = f.Copy.filledFrom(f.Check).filledFrom(defaultCost)
-	checking = copying
-	checking.Rate = min(checking.Rate, hashRate())
-	return copying, f.Check.filledFrom(checking)
 }
 
 // add counts a file.
@@ -79,10 +68,10 @@ func (c Cost) timeFor(w Work) time.Duration {
 	return inSeconds(max(busy/max(1, c.Workers), c.seconds(w.Largest)))
 }
 
-// Cost is the time that one worker needs for files, as a pass has measured it.
+// Cost is the time that one worker needs to copy or to verify files, as a pass has measured it.
 type Cost struct {
 	File    time.Duration // for a small file; 0 if it was not measured
-	Rate    float64       // bytes per second of big files, read on both sides; 0 if it was not measured
+	Rate    float64       // bytes per second of big files; 0 if it was not measured
 	Workers float64       // average number of busy workers
 }
 
@@ -141,7 +130,7 @@ func (c *copier) figures(k *firstPassState) Figures {
 	visit := max(c.cost.copy.metadata(), c.cost.check.metadata())
 	return Figures{
 		Scan: c.cost.scan, Metadata: c.cost.steps + 2*visit, Flush: c.cost.flush,
-		Copy: c.cost.copy.cost(), Check: c.cost.check.cost(), Remaining: k.remaining(c.tree),
+		Cost: costOf(&c.cost.copy, &c.cost.check), Remaining: k.remaining(c.tree),
 	}
 }
 
@@ -187,22 +176,26 @@ func (l *Limiter) totalWait() time.Duration {
 	return time.Duration(l.waited.Load())
 }
 
-// cost returns the cost without the waits for the bandwidth limit.
-func (e *effort) cost() Cost {
-	small, big := float64(e.small.Load()), float64(e.big.Load())
-	if busy := small + big; busy > 0 {
-		working := max(0.01, 1-float64(e.waited)/busy)
-		small, big = small*working, big*working
+// costOf returns the cost in several phases, without the waits for the bandwidth limit.
+func costOf(phases ...*effort) (c Cost) {
+	var small, big, waited, tasks, wall, files, bytes float64
+	for _, e := range phases {
+		small, big = small+float64(e.small.Load()), big+float64(e.big.Load())
+		waited, wall, tasks = waited+float64(e.waited), wall+float64(e.wall), tasks+float64(e.tasks.Load())
+		files, bytes = files+float64(e.files.Load()), bytes+float64(e.bigBytes.Load())
 	}
-	var c Cost
-	if n := e.files.Load(); n > 0 {
-		c.File = time.Duration(small / float64(n))
+	working := 1.0
+	if small+big > 0 {
+		working = max(0.01, 1-waited/(small+big))
 	}
-	if n := e.bigBytes.Load(); n > 0 && big > 0 {
-		c.Rate = float64(n) / (big / float64(time.Second))
+	if files > 0 {
+		c.File = time.Duration(small * working / files)
 	}
-	if e.wall > 0 {
-		c.Workers = float64(e.tasks.Load()) / float64(e.wall)
+	if bytes > 0 && big > 0 {
+		c.Rate = bytes / (big * working / float64(time.Second))
+	}
+	if wall > 0 {
+		c.Workers = tasks / wall
 	}
 	return c
 }
@@ -216,15 +209,3 @@ func (e *effort) metadata() time.Duration {
 	share := float64(e.small.Load()+e.big.Load()) / float64(tasks)
 	return time.Duration(float64(e.wall) * max(0, 1-share))
 }
-
-// hashRate returns how many bytes per second one worker of this process can hash.
-var hashRate = sync.OnceValue(func() float64 {
-	buf, h := make([]byte, bufferSize), sha256.New()
-	began := time.Now()
-	n := 0
-	for time.Since(began) < 5*time.Millisecond {
-		h.Write(buf)
-		n += len(buf)
-	}
-	return float64(n) / time.Since(began).Seconds()
-})

@@ -21,7 +21,7 @@ func TestFirstPassKeepsBandwidthLimit(t *testing.T) {
 	if took := time.Since(began); took < 900*time.Millisecond { // 2 MiB are read and written
 		t.Errorf("the pass took %v", took)
 	}
-	if f := r.Figures; f.Copy.Rate < 3<<20 { // at most 2 MiB/s can be copied
+	if f := r.Figures; f.Cost.Rate < 3<<20 { // at most 2 MiB/s can be copied
 		t.Errorf("the forecast includes the waits for the limit: %+v", f)
 	}
 }

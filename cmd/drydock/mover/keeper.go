@@ -43,17 +43,6 @@ func (k *keptHashes) holdsFor(i int, size int64) bool {
 	return i < len(k.sums) && unitLength(size, i) == unitLength(k.meta.size, i)
 }
 
-// patchedUnits holds the changes that a pass has made to a big file of the target with its kept hashes.
-type patchedUnits struct {
-	kept *keptHashes
-	size int64 // of the source
-
-	written     []atomic.Bool // units that were written, or whose layout changed
-	want        []sum         // of the source's units, as they were read
-	targetAfter meta          // of the target's inode after the patch; zero if it is unknown
-	done        bool          // the target has the contents of the source
-}
-
 // keeper holds the hashes of a pass. Its keys are inodes of the source.
 type keeper struct {
 	mu      sync.Mutex

@@ -60,14 +60,13 @@ func TestUnitsOfNewHoleAreNotRead(t *testing.T) {
 	for i := range sums {
 		sums[i][0] = 1
 	}
-	p := &unitPatch{patch{e: &entry{meta: meta{size: size}}}, &patchedUnits{
-		kept: &keptHashes{meta: meta{size: before}, sums: sums}, size: size,
-		written: make([]atomic.Bool, units(size)), want: make([]sum, units(size))}}
+	p := &patchedUnits{kept: &keptHashes{meta: meta{size: before}, sums: sums}, size: size,
+		written: make([]atomic.Bool, units(size)), want: make([]sum, units(size))}
 	for i := range 11 {
 		p.want[i][0] = 1
 	}
 	p.written[10].Store(true) // it was longer
-	p.markWholeHoles(before, size)
+	p.noteHole(before, size)
 	file := filepath.Join(t.TempDir(), "file")
 	must(t, os.WriteFile(file, make([]byte, size), 0o600))
 	f, err := os.Open(file)
