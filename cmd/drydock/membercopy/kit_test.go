@@ -184,7 +184,7 @@ func (m *member) requireCopied(report moverreport.MemberReport) {
 		if c.Digest != moverreport.Verified {
 			m.t.Errorf("claim %s is not verified", c.Name)
 		}
-		runCommand(m.t, "diff", "-r", m.source(c.Name), m.target(c.Name))
+		runCommand(m.t, "diff", "-r", "--exclude=lost+found", m.source(c.Name), m.target(c.Name))
 	}
 }
 
