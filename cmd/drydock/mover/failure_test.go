@@ -18,7 +18,7 @@ import (
 // A project quota answers ENOSPC, a user quota EDQUOT.
 func TestQuotaHasItsReason(t *testing.T) {
 	for errno, want := range map[error]moverreport.Reason{unix.ENOSPC: moverreport.ReasonNoSpace, unix.EDQUOT: moverreport.ReasonQuota} {
-		e := toError(&fault{target, "writing", "f", errno}, nil)
+		e := toError(newFault(target, "writing", "f", errno), nil)
 		if e.Code != moverreport.CodeNoSpace || e.Reason != want {
 			t.Errorf("%v: %+v", errno, e)
 		}

@@ -17,7 +17,7 @@ func TestUnreadableMarkerIsNoForeignTarget(t *testing.T) {
 	f, err := os.Create(t.TempDir() + "/" + markerName)
 	must(t, err)
 	must(t, f.Close()) // fstat fails now, and the marker exists
-	c := &copier{marker: f}
+	c := &owner{marker: f}
 	err = c.checkOwned()
 	if e := toError(err, nil); e == nil || e.Reason != moverreport.ReasonIOError || slices.Contains(moverreport.FinalCodes(), int32(e.Code)) {
 		t.Errorf("%v", err)

@@ -4,15 +4,8 @@ package mover
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
-	"os"
-	"sync"
-	"sync/atomic"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"drydock.dev/shared/moverreport"
 )
@@ -95,27 +88,64 @@ func newCopier(o Options) (*copier, error) {
 		dst.close()
 		return nil, err
 	}
-	c := &copier{
-		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
-		pass: o.Pass, token: o.Token, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit, recordPath: o.Record,
-		last: o.Last.state, workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
+	if o.hooks.fileSystem != nil {
+		src.kind, dst.kind = o.hooks.fileSystem(source), o.hooks.fileSystem(target)
 	}
-	c.trust = trust{pass: o.Pass, settled: o.Settled, problems: &c.problems, hooks: o.hooks, dev: src.self.dev}
+	return assemble(src, dst, o), nil
+}
+
+// copier is one copy.
+type copier struct {
+	*job
+	own   *owner
+	roots *rootDirs
+	trust *trust
+	flags *flagPolicy
+	dirs  *dirWriter
+	files *fileWriter
+	links *linker
+	hooks *hooks
+
+	scanBegan  time.Time
+	recordPath string
+	saved      *record         // what this first pass recorded; nil if nothing was recorded
+	last       *firstPassState // of the last first pass in this process; may be nil
+	keeper     keeper
+	cost       costs
+	state      *firstPassState // nil until a first pass has succeeded
+	measured   Figures         // zero until then
+	verified   bool
+}
+
+// assemble makes a copier of its parts.
+func assemble(src, dst *root, o Options) *copier {
+	c := &copier{recordPath: o.Record, last: o.Last.state, hooks: &o.hooks}
+	c.job = &job{
+		src: src, dst: dst, pass: o.Pass, workers: workerCount(o.Workers), limit: o.Limit,
+		meter:    newMeter(o.Progress, o.ProgressInterval),
+		problems: &problems{sourceActive: o.Pass == PassFirst, selinuxCause: c.selinuxCause},
+	}
+	c.trust = &trust{pass: o.Pass, settled: o.Settled, problems: c.problems, seams: c.hooks, dev: src.self.dev}
 	c.trust.id.token, c.trust.id.member, c.trust.id.mount = o.Token, o.Member, o.Mount
 	if o.Settled <= 0 {
 		c.trust.settled = DefaultSettled
 	}
-	if o.hooks.fileSystem != nil {
-		src.kind, dst.kind = o.hooks.fileSystem(source), o.hooks.fileSystem(target)
+	c.own = &owner{job: c.job, token: o.Token, ownOnly: o.OwnOnly, refill: o.Refill, margin: o.Margin, seams: c.hooks}
+	c.roots = &rootDirs{c.job}
+	c.flags = &flagPolicy{job: c.job, own: c.own}
+	c.links = &linker{job: c.job, own: c.own}
+	content := &contentWriter{job: c.job, own: c.own, trust: c.trust, flags: c.flags, seams: c.hooks}
+	c.dirs = &dirWriter{c.job, c.own, c.roots, c.flags, content}
+	c.files = &fileWriter{
+		job: c.job, own: c.own, trust: c.trust, flags: c.flags, content: content, links: c.links, keeper: &c.keeper,
+		kept: c.last.keptHashes(), effort: &c.cost.copy, checksum: o.Checksum, seams: c.hooks,
 	}
-	c.problems.sourceActive = c.pass == PassFirst
-	c.problems.selinuxCause = c.selinuxCause
-	return c, nil
+	return c
 }
 
 func (c *copier) close() {
 	c.meter.close()
-	c.releaseTarget()
+	c.own.releaseTarget()
 	c.src.close()
 	c.dst.close()
 }
@@ -128,7 +158,7 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 		return err
 	}
 	c.scanBegan = time.Now()
-	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, &c.problems); err != nil {
+	if c.tree, err = scan(ctx, c.src, c.workers, c.meter, c.problems); err != nil {
 		return err
 	}
 	c.cost.scan = time.Since(c.scanBegan)
@@ -145,18 +175,18 @@ func (c *copier) run(ctx context.Context, o Options) (err error) {
 // checkTarget fails before any data is written or deleted if the target cannot become faithful, belongs to another
 // operation or is too small.
 func (c *copier) checkTarget() error {
-	if err := c.checkRoot(); err != nil {
+	if err := c.roots.checkRoot(); err != nil {
 		return err
 	}
-	if err := c.checkOwnership(); err != nil {
+	if err := c.own.checkOwnership(); err != nil {
 		return err
 	}
-	return c.checkSpaceBefore()
+	return c.own.checkSpaceBefore()
 }
 
 func (c *copier) result() Result {
 	r := Result{
-		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
+		Bytes: c.done.bytes.Load(), Files: c.done.files.Load(), Skipped: c.done.skipped.Load(), Deleted: c.done.deleted.Load(),
 		Total:    c.meter.bytesTotal.Load(),
 		Verified: c.verified, Warnings: c.problems.allWarnings(), Pass: c.pass,
 		TrustedFiles: c.trust.files.Load(), TrustedBytes: c.trust.bytes.Load(), Changed: c.problems.changed,
@@ -173,103 +203,8 @@ func (c *copier) result() Result {
 	return r
 }
 
-// hooks let tests act at exact moments.
-type hooks struct {
-	copying func(path string)              // after a file was read, before it is checked for changes
-	synced  func()                         // between sync and verify
-	source  func(op, path string) error    // fails the reading of a source file
-	wrote   func(path string, bytes int64) // after a piece of a file was written
-
-	fileSystem  func(side) int64     // replaces the file system type of statfs
-	flushed     func() error         // the outcome of flushing the source
-	clockOffset func() time.Duration // replaces that of this node's clock
-	noSettling  bool                 // a first pass skips the flush of the source and records recently changed files, too
-	confirmed   func(path string)    // between reading a file and recording it
-	recording   func()               // between writing the record and giving it its name
-	selinux     func() string        // replaces the SELinux context of this process
-	anyFile     bool                 // a regular file counts as a device
-	statfs      func(*unix.Statfs_t) // changes the target's statfs result
-}
-
-// copier is one copy. The fields before the field problems do not change after the scan.
-type copier struct {
-	src, dst  *root
-	tree      *tree
-	scanBegan time.Time
-	workers   int
-	checksum  bool
-	pass      Pass
-	token     string
-	margin    int
-	ownOnly   bool
-	refill    bool
-	limit     *Limiter
-	ownNames  []string // names in the target's root that belong to the mover
-	marker    *os.File // nil if the target has no marker; see checkOwned
-	hooks     hooks
-	meter     *meter
-	problems  problems
-
-	temps       atomic.Uint64 // numbers the temporary names
-	noRange     atomic.Bool   // copy_file_range does not work between these two file systems
-	inodeOwners sync.Map      // inode of the target → the *group that uses it
-	tryFlags    sync.Once     // sets lacksFlags, see missingFlags
-	lacksFlags  uint32
-	unsetFlags  atomic.Uint32 // could not be set or removed on some entry, which a warning names
-
-	bytes, files, skipped, deleted atomic.Int64
-
-	trust      trust
-	recordPath string
-	saved      *record         // what this first pass recorded; nil if nothing was recorded
-	last       *firstPassState // of the last first pass in this process; may be nil
-	keeper     keeper
-	cost       costs
-	state      *firstPassState // nil until a first pass has succeeded
-	measured   Figures         // zero until then
-	verified   bool
-}
-
 // costs are the durations of a pass's phases.
 type costs struct {
 	scan, steps, flush time.Duration // steps: preparation, links and directory attributes
 	copy, check        effort
-}
-
-// Pass is the kind of a copy.
-type Pass int
-
-// A volume is copied either in one pass, or in any number of first passes and then one final pass.
-const (
-	PassWhole Pass = iota // nothing writes to the source
-	PassFirst             // the source is in use: entries that change are tolerated, all others are verified and recorded
-	PassFinal             // nothing writes to the source: recorded entries that have not changed are not read again
-)
-
-// NewReport returns the report of a copy from the values that Copy returned.
-func NewReport(r Result, err error, took time.Duration) moverreport.Report {
-	report := moverreport.Report{
-		Result: "copied", Code: moverreport.CodeOK, Reason: moverreport.ReasonCopied, Message: "the target is a verified copy of the source",
-		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Total: r.Total,
-		Seconds: math.Round(took.Seconds()*1000) / 1000, Warnings: r.Warnings,
-		Changed: r.Changed, RecordedFiles: r.RecordedFiles, RecordedBytes: r.RecordedBytes,
-		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,
-	}
-	switch {
-	case r.Pass == PassFirst:
-		report.Result, report.Reason = "first-pass", moverreport.ReasonFirstPassDone
-		report.Message = "the target holds most of the source's data. A final pass completes the copy"
-	case r.Verified:
-		report.Digest = moverreport.Verified
-	default:
-		report.Message = "the target is a copy of the source, which was not verified"
-	}
-	if err == nil {
-		return report
-	}
-	e := toError(err, nil)
-	errors.As(err, &e)
-	report.Result, report.Code, report.Reason, report.Message = "failed", e.Code, e.Reason, e.Message
-	report.Count, report.Problems = e.Count, e.Paths
-	return report
 }

@@ -23,7 +23,7 @@ func TestReportOfASuccessfulCopy(t *testing.T) {
 }
 
 func TestKindOf(t *testing.T) {
-	in := func(s side, err error) error { return &fault{s, "doing", "f", err} }
+	in := func(s side, err error) error { return newFault(s, "doing", "f", err) }
 	for name, c := range map[string]struct {
 		err  error
 		want kind

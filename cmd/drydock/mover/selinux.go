@@ -53,21 +53,6 @@ func (c *copier) modeAllows(name string) bool {
 	return err == nil && by.mayRead(&st)
 }
 
-// mayRead considers owner and mode only.
-func (i identity) mayRead(st *fileStat) bool {
-	need := uint32(0o4)
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		need = 0o5
-	}
-	switch {
-	case st.Uid == i.uid:
-		return st.Mode>>6&need == need
-	case i.isIn(st.Gid):
-		return st.Mode>>3&need == need
-	}
-	return st.Mode&need == need
-}
-
 // selinuxContext returns the SELinux context of this process, or "" if SELinux does not enforce.
 func selinuxContext() string {
 	current, err := os.ReadFile("/proc/self/attr/current")

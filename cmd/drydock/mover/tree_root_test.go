@@ -283,10 +283,8 @@ func TestFewerNamesInTargetAreMismatch(t *testing.T) {
 			m := newMeter(nil, 0)
 			scanned, err := scan(t.Context(), from, 1, m, &p)
 			must(t, err)
-			v := &verifier{
-				src: from, dst: to, tree: scanned, meter: m, problems: &p, trust: &trust{},
-				isOwnName: func(*dir, string) bool { return false },
-			}
+			j := &job{src: from, dst: to, tree: scanned, meter: m, problems: &p}
+			v := &verifier{job: j, own: &owner{job: j}}
 			d := scanned.dirs[len(scanned.dirs)-1] // the deepest
 			must(t, v.withDir(d, v.compareNames))
 			if err := p.err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
