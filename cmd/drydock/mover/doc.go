@@ -5,7 +5,7 @@
 //	copy    delete names that the source does not have, create directories, copy files, link, then set directories' attributes
 //	sync    syncfs on the target: the only flush, and its error counts
 //	verify  read both sides again, the target from its device, and compare bytes and attributes
-//	        (a first pass does not read small files of the source again, see reserveCopiedSums)
+//	        (a first pass does not read small files of the source again, see write.Files)
 //
 // # What is carried
 //
@@ -17,7 +17,7 @@
 //
 // Immutable, append-only, encrypted and verity files fail the run. Other extended attributes, project ids, extent size
 // hints, preallocation, access and birth times belong to a file system and stay there. The report warns of all these except
-// the times, see losses.go, and of lost inode flags. Reading a source that is mounted writable changes its access times.
+// the times, see write.Flags.NoteLosses, and of lost inode flags. Reading a source that is mounted writable changes its access times.
 //
 // An empty lost+found that mkfs created belongs to the file system. Subvolumes become plain directories, with a warning. A
 // mount point below the root fails the run (CodeNotFaithful).
@@ -30,7 +30,7 @@
 //
 // To resume a killed run, run it again. It deletes leftover temporary files, like all names that the source does not have. It
 // does not copy files again that are equal in size, mtime, mode, owner and extended attributes. A torn file is not equal, so
-// it is replaced. In two passes a big file is written under its final name, see bigFileMin.
+// it is replaced. In two passes a big file is written under its final name, see BigFileMin.
 //
 // # Hostile trees
 //
@@ -57,12 +57,12 @@
 // # Two passes
 //
 // A first pass copies a source that is in use. It tolerates entries that change while it reads. It verifies the other
-// entries and records them. trust.begin, isSettled and trustedFileSystems say which
+// entries and records them. trust.begin, IsSettled and trustedFileSystems say which
 // entries can be recorded. A first pass also measures, see Figures, and can be slowed down, see Limiter.
 //
 // The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
-// inodes on both sides have not changed since, see skipKnown. Of a big file it writes only the blocks that differ, and with
-// the hashes that the process has kept, it reads only these in the target, see keeper.go. Without a valid record the
+// inodes on both sides have not changed since, see write.Files. Of a big file it writes only the blocks that differ, and with
+// the hashes that the process has kept, it reads only these in the target, see units.Keeper. Without a valid record the
 // final pass reads everything. A record is valid if it is complete and belongs to this operation, member, kernel boot, mount
 // and pair of roots. In all other respects a final pass proves the same as an ordinary copy.
 //

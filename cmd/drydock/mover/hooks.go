@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // hooks let tests act at exact moments.
@@ -15,38 +18,38 @@ type hooks struct {
 	source  func(op, path string) error    // fails the reading of a source file
 	wrote   func(path string, bytes int64) // after a piece of a file was written
 
-	fileSystem  func(side) int64     // replaces the file system type of statfs
-	flushed     func() error         // the outcome of flushing the source
-	clockOffset func() time.Duration // replaces that of this node's clock
-	noSettling  bool                 // a first pass skips the flush of the source and records recently changed files, too
-	confirmed   func(path string)    // between reading a file and recording it
-	recording   func()               // between writing the record and giving it its name
-	selinux     func() string        // replaces the SELinux context of this process
-	anyFile     bool                 // a regular file counts as a device
-	statfs      func(*unix.Statfs_t) // changes the target's statfs result
+	fileSystem  func(fault.Side) int64 // replaces the file system type of statfs
+	flushed     func() error           // the outcome of flushing the source
+	clockOffset func() time.Duration   // replaces that of this node's clock
+	noSettling  bool                   // a first pass skips the flush of the source and records recently changed files, too
+	confirmed   func(path string)      // between reading a file and recording it
+	recording   func()                 // between writing the record and giving it its name
+	selinux     func() string          // replaces the SELinux context of this process
+	anyFile     bool                   // a regular file counts as a device
+	statfs      func(*unix.Statfs_t)   // changes the target's statfs result
 }
 
 // These methods are the seams of the packages below. Paths are made only for a test.
 
-func call(f func(path string), d *dir, name string) {
+func call(f func(path string), d *tree.Dir, name string) {
 	if f != nil {
-		f(d.join(name))
+		f(d.Join(name))
 	}
 }
 
-func (h *hooks) OpeningFile(d *dir, name string) error {
+func (h *hooks) OpeningFile(d *tree.Dir, name string) error {
 	if h.source == nil {
 		return nil
 	}
-	return h.source("opening", d.join(name))
+	return h.source("opening", d.Join(name))
 }
 
-func (h *hooks) FileCopied(d *dir, name string)    { call(h.copying, d, name) }
-func (h *hooks) FileConfirmed(d *dir, name string) { call(h.confirmed, d, name) }
+func (h *hooks) FileCopied(d *tree.Dir, name string)    { call(h.copying, d, name) }
+func (h *hooks) FileConfirmed(d *tree.Dir, name string) { call(h.confirmed, d, name) }
 
-func (h *hooks) FileWritten(d *dir, name string, written int64) {
+func (h *hooks) FileWritten(d *tree.Dir, name string, written int64) {
 	if h.wrote != nil {
-		h.wrote(d.join(name), written)
+		h.wrote(d.Join(name), written)
 	}
 }
 

@@ -23,6 +23,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/progress"
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/test/seed"
 )
 
@@ -67,7 +73,7 @@ type child struct {
 	Source, Target string
 	KillAfter      int64 // kill -9 itself after this many bytes; 0 never
 	KillAtFile     int64 // kill -9 itself when this many files are complete, except the last one's name; 0 never
-	Pass           Pass
+	Pass           tree.Pass
 	KillAtRead     int64 // kill -9 itself when a first pass has verified this many files; 0 never
 	OwnOnly        bool
 	KillAtRecord   bool // kill -9 itself when the record is written, before it has its name
@@ -150,70 +156,70 @@ func copyTree(t testing.TB, o Options) Result {
 
 // treeDigest returns a hash of everything that a copy carries below a directory. It uses the scan because paths may be longer than
 // PATH_MAX.
-func treeDigest(t testing.TB, path string) sum {
+func treeDigest(t testing.TB, path string) units.Sum {
 	t.Helper()
-	r, err := openRoot(path, source)
+	r, err := fsys.OpenRoot(path, fault.Source)
 	must(t, err)
-	defer r.close()
-	tree, err := scan(context.Background(), r, 4, newMeter(nil, 0), &problems{})
+	defer r.Close()
+	scanned, err := tree.Scan(context.Background(), r, 4, progress.NewMeter(nil, 0), &fault.Problems{})
 	must(t, err)
-	dirs := slices.Clone(tree.dirs)
-	slices.SortFunc(dirs, func(a, b *dir) int { return strings.Compare(a.path(), b.path()) })
+	dirs := slices.Clone(scanned.Dirs)
+	slices.SortFunc(dirs, func(a, b *tree.Dir) int { return strings.Compare(a.Path(), b.Path()) })
 	h := sha256.New()
 	for _, d := range dirs {
-		fd, err := r.open(d)
+		fd, err := r.Open(d.Path())
 		must(t, err)
-		fmt.Fprintf(h, "directory %q\n", d.path())
-		for e := range d.all() {
-			hashEntry(t, h, fd, e, tree.groupOf(e))
+		fmt.Fprintf(h, "directory %q\n", d.Path())
+		for e := range d.All() {
+			hashEntry(t, h, fd, e, scanned.GroupOf(e))
 		}
 		unix.Close(fd)
 	}
-	return sum(h.Sum(nil))
+	return units.Sum(h.Sum(nil))
 }
 
-func hashEntry(t testing.TB, h io.Writer, dirfd int, e *entry, g *group) {
+func hashEntry(t testing.TB, h io.Writer, dirfd int, e *tree.Entry, g *tree.Group) {
 	t.Helper()
-	st, err := lstatat(dirfd, e.name)
+	st, err := fsys.Lstatat(dirfd, e.Name)
 	must(t, err)
-	m, link, first := metaOf(&st), "", ""
-	if m.isSymlink() {
-		link, err = readlinkat(dirfd, e.name)
+	m, link, first := fsys.MetaOf(&st), "", ""
+	if m.IsSymlink() {
+		link, err = fsys.Readlinkat(dirfd, e.Name)
 		must(t, err)
 	}
 	if g != nil {
-		first = g.names[0].path()
+		first = g.Names[0].Path()
 	}
-	attrs, err := named(dirfd, e.name).xattrs(nil)
+	attrs, err := fsys.Named(dirfd, e.Name).Xattrs(nil)
 	must(t, err)
 	fmt.Fprintf(h, "%q %q %o %d %d %d %d.%d %q %q\n",
-		e.name, first, m.kind()|m.permissions(), m.uid, m.gid, m.size, m.mtimeSec, m.mtimeNsec, link, attrs)
-	if !m.isRegular() {
+		e.Name, first, m.Kind()|m.Permissions(), m.Uid, m.Gid, m.Size, m.MtimeSec, m.MtimeNsec, link, attrs)
+	if !m.IsRegular() {
 		return
 	}
-	fd, err := openat(dirfd, e.name, unix.O_RDONLY, 0)
+	fd, err := fsys.Openat(dirfd, e.Name, unix.O_RDONLY, 0)
 	must(t, err)
 	defer unix.Close(fd)
-	must(t, hashFileUnits(context.Background(), fd, m.size, 0, nil, func(i int64, s sum) {
-		if s != zerosOf(unitLength(m.size, int(i))) {
+	must(t, units.HashFileUnits(context.Background(), fd, m.Size, 0, nil, func(i int64, s units.Sum) {
+		if s != units.ZerosOf(units.Length(m.Size, int(i))) {
 			fmt.Fprintf(h, "%d %x\n", i, s)
 		}
 	}))
 }
 
 // copyFails copies and requires an error with the code.
-func copyFails(t testing.TB, o Options, code int) *Error {
+func copyFails(t testing.TB, o Options, code int) *fault.Error {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
-	e := new(Error)
+	e := new(fault.Error)
 	if !errors.As(err, &e) || e.Code != code {
 		t.Fatalf("want code %d, got %v, %+v", code, err, r)
 	}
 	return e
 }
 
-// write creates a file.
-func write(t testing.TB, path string, contents string) {
+// writeFile creates a file.
+func writeFile(t testing.TB, path string, contents string) {
 	t.Helper()
 	must(t, os.WriteFile(path, []byte(contents), 0o644))
 }
@@ -222,7 +228,7 @@ func write(t testing.TB, path string, contents string) {
 func requireNoTemps(t testing.TB, dir string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if strings.HasPrefix(d.Name(), tempPrefix) {
+		if strings.HasPrefix(d.Name(), target.TempPrefix) {
 			t.Errorf("the temporary file %q remains", path)
 		}
 		return err

@@ -9,12 +9,14 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // measured is a pass in a separate process, so that its memory can be measured. Unlike child, it has no hooks.
 type measured struct {
 	Source, Target string
-	Pass           Pass
+	Pass           tree.Pass
 	NoVerify       bool
 	Profile        string // writes a CPU profile to this file; "" writes none
 }

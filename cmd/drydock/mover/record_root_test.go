@@ -10,6 +10,11 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/record"
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // A record that is foreign, incomplete or not trustworthy is ignored: the final pass verifies everything.
@@ -32,16 +37,16 @@ func TestInvalidRecordIsIgnored(t *testing.T) {
 	src, dst := newVolume(t, 512), newVolume(t, 512)
 	for name, invalidateRecord := range map[string]func(t *testing.T, path string, o *Options){
 		"deleted":              func(t *testing.T, path string, o *Options) { must(t, os.Remove(path)) },
-		"another version":      flipped(len(recordMagic) - 3),
-		"another identity":     flipped(len(recordMagic)),
-		"another count":        flipped(recordHeadSize - 1),
-		"another inode in it":  flipped(recordHeadSize),
-		"other contents in it": flipped(recordHeadSize + 30),
+		"another version":      flipped(len(record.RecordMagic) - 3),
+		"another identity":     flipped(len(record.RecordMagic)),
+		"another count":        flipped(record.RecordHeadSize - 1),
+		"another inode in it":  flipped(record.RecordHeadSize),
+		"other contents in it": flipped(record.RecordHeadSize + 30),
 		"another sum":          flipped(-1),
 		"empty":                cut(func(int64) int64 { return 0 }),
 		"torn in its head":     cut(func(int64) int64 { return 20 }),
 		"torn":                 cut(func(size int64) int64 { return size / 2 }),
-		"short by one entry":   cut(func(size int64) int64 { return size - recordedSize }),
+		"short by one entry":   cut(func(size int64) int64 { return size - record.RecordedSize }),
 		"longer":               cut(func(size int64) int64 { return size + 1 }),
 		"another operation":    func(t *testing.T, path string, o *Options) { o.Token = "op-2" },
 		"a directory": func(t *testing.T, path string, o *Options) {
@@ -52,12 +57,12 @@ func TestInvalidRecordIsIgnored(t *testing.T) {
 			o.Source += "2"
 		},
 		"a network's source": func(t *testing.T, path string, o *Options) {
-			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.NFS_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
+			o.hooks.fileSystem = func(s fault.Side) int64 { return []int64{unix.NFS_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
 		},
 		"a network's target": func(t *testing.T, path string, o *Options) {
-			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.EXT4_SUPER_MAGIC, unix.NFS_SUPER_MAGIC}[s] }
+			o.hooks.fileSystem = func(s fault.Side) int64 { return []int64{unix.EXT4_SUPER_MAGIC, unix.NFS_SUPER_MAGIC}[s] }
 		},
-		"an ordinary copy": func(t *testing.T, path string, o *Options) { o.Pass = PassWhole },
+		"an ordinary copy": func(t *testing.T, path string, o *Options) { o.Pass = tree.PassWhole },
 	} {
 		t.Run(name, func(t *testing.T) {
 			from, to := filepath.Join(src.dir, name), filepath.Join(dst.dir, name)
@@ -69,7 +74,7 @@ func TestInvalidRecordIsIgnored(t *testing.T) {
 			}
 			o := finalPass(from, to)
 			invalidateRecord(t, o.Record, &o)
-			if o.Pass == PassFinal {
+			if o.Pass == tree.PassFinal {
 				must(t, rewrite(w.pick()))
 			}
 			result := copyTree(t, o)
@@ -109,7 +114,7 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 		want string
 	}{
 		"from a network": {func(o *Options) {
-			o.hooks.fileSystem = func(s side) int64 { return []int64{unix.CEPH_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
+			o.hooks.fileSystem = func(s fault.Side) int64 { return []int64{unix.CEPH_SUPER_MAGIC, unix.EXT4_SUPER_MAGIC}[s] }
 		}, "the source's file system"},
 		"without a flush": {func(o *Options) { o.hooks.flushed = func() error { return unix.EIO } }, "could not be flushed"},
 		"with a clock set back": {func(o *Options) {
@@ -168,7 +173,7 @@ func TestSourceMayHaveNamesOfMover(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	r := newRandom(t)
 	newLive(t, r, src.dir)
-	write(t, src.dir+"/"+tempPrefix+"pass.record", "x")
+	writeFile(t, src.dir+"/"+target.TempPrefix+"pass.record", "x")
 	waitSettled()
 	runFirstPass(t, firstPass(src.dir, dst.dir))
 	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles == 0 || len(r.Warnings) != 0 {

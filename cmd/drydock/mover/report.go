@@ -7,6 +7,8 @@ import (
 	"math"
 	"time"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -20,7 +22,7 @@ func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,
 	}
 	switch {
-	case r.Pass == PassFirst:
+	case r.Pass == tree.PassFirst:
 		report.Result, report.Reason = "first-pass", moverreport.ReasonFirstPassDone
 		report.Message = "the target holds most of the source's data. A final pass completes the copy"
 	case r.Verified:
@@ -31,7 +33,7 @@ func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 	if err == nil {
 		return report
 	}
-	e := toError(err, nil)
+	e := fault.ToError(err, nil)
 	errors.As(err, &e)
 	report.Result, report.Code, report.Reason, report.Message = "failed", e.Code, e.Reason, e.Message
 	report.Count, report.Problems = e.Count, e.Paths

@@ -12,6 +12,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -62,18 +65,18 @@ func TestHashOfUnchangedFileStaysTheSameWhilePagesLeaveMemory(t *testing.T) {
 		defer f.Close()
 		pages := make([]int64, n)
 		for i := range pages {
-			pages[i] = int64(i)*unitSize + 3*4096
+			pages[i] = int64(i)*units.Size + 3*4096
 			must(t, unix.Fallocate(int(f.Fd()), 0, pages[i], 4096))
-			_, err = f.WriteAt([]byte("data of this unit"), int64(i)*unitSize+8*4096)
+			_, err = f.WriteAt([]byte("data of this unit"), int64(i)*units.Size+8*4096)
 			must(t, err)
 		}
-		must(t, f.Truncate(n*unitSize))
+		must(t, f.Truncate(n*units.Size))
 		must(t, f.Sync())
-		hash := func() (all [n]sum) {
+		hash := func() (all [n]units.Sum) {
 			for i := range all {
-				all[i] = zeroSum()
+				all[i] = units.ZeroSum()
 			}
-			must(t, hashFileUnits(context.Background(), int(f.Fd()), n*unitSize, 0, nil, func(i int64, s sum) { all[i] = s }))
+			must(t, units.HashFileUnits(context.Background(), int(f.Fd()), n*units.Size, 0, nil, func(i int64, s units.Sum) { all[i] = s }))
 			return all
 		}
 		want := hash()
@@ -144,19 +147,19 @@ func TestFalseHolesAreFound(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
 			must(t, os.WriteFile(src.dir+"/table", bytes.Repeat([]byte("d"), 200_000), 0o600))
-			write(t, src.dir+"/sparse", "begin")
+			writeFile(t, src.dir+"/sparse", "begin")
 			must(t, os.Truncate(src.dir+"/sparse", 1<<20))
 			if c.lies {
-				seek = func(fd int, off int64, whence int) (int64, error) { return 0, unix.ENXIO }
-				t.Cleanup(func() { seek = unix.Seek })
+				fsys.Seek = func(fd int, off int64, whence int) (int64, error) { return 0, unix.ENXIO }
+				t.Cleanup(func() { fsys.Seek = unix.Seek })
 			}
 			o := Options{Source: src.dir, Target: dst.dir}
-			o.hooks.fileSystem = func(s side) int64 { return []int64{c.kind, unix.EXT4_SUPER_MAGIC}[s] }
+			o.hooks.fileSystem = func(s fault.Side) int64 { return []int64{c.kind, unix.EXT4_SUPER_MAGIC}[s] }
 			if c.lies {
 				if e := copyFails(t, o, moverreport.CodeMismatch); !strings.Contains(e.Message, "2 entries differ") {
 					t.Error(e)
 				}
-				seek = unix.Seek // the next run copies the file again
+				fsys.Seek = unix.Seek // the next run copies the file again
 			}
 			copyTree(t, o)
 			requireEqualTrees(t, src.dir, dst.dir)
