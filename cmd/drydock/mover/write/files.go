@@ -310,8 +310,8 @@ const maxCopiedSums = 1 << 20
 // the hash of a file without holes that has one name and fits in one buffer. The verification then reads only the target. So
 // such files of the source, which is in use, are read once.
 //
-// This proves as much as a second read of the source: only settled files are recorded, and a later write changes their
-// inode, see record.Trust.Begin. Where change times are not trusted, nothing is recorded, and the hashes are all that a first pass compares.
+// This proves as much as a second read of the source: only settled files are recorded, and a later write changes their inode, see
+// record.Trust.Begin. Where change times are not trusted, nothing is recorded, and the hashes are all that a first pass compares.
 func (w *Files) reserveCopiedSums() {
 	if w.Pass != tree.PassFirst || w.Trust.Earlier != nil { // with an earlier record, few files are copied
 		return
