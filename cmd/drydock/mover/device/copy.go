@@ -29,7 +29,7 @@ type Options struct {
 	Verify         bool // read both devices again and compare them
 	Meter          *progress.Meter
 	Limit          *progress.Limiter // may be nil
-	Seams          deviceSeams
+	Seams          seams
 }
 
 // deviceResult says what a copy did, see mover.Result. A failed copy has one, too.
@@ -51,8 +51,8 @@ func Copy(ctx context.Context, o Options) (deviceResult, error) {
 	return c.result(), err
 }
 
-// deviceSeams are the points where tests act.
-type deviceSeams interface {
+// seams are the points where tests act.
+type seams interface {
 	AcceptsAnyFile() bool // a regular file counts as a device
 	DeviceWritten(n int64)
 	TargetSynced() // between flush and verification

@@ -23,7 +23,7 @@ type Trust struct {
 	Pass     tree.Pass
 	Settled  time.Duration
 	Problems *fault.Problems
-	Seams    recordSeams
+	Seams    seams
 	Dev      uint32 // of the source's root
 
 	Id      recordID
@@ -36,8 +36,8 @@ type Trust struct {
 	Files, Bytes atomic.Int64 // not read, because an earlier pass verified them
 }
 
-// recordSeams are the points where tests change what happens.
-type recordSeams interface {
+// seams are the points where tests change what happens.
+type seams interface {
 	SourceFlushed() error                         // the outcome of flushing the source
 	ReplacedClock() (d time.Duration, isSet bool) // replaces that of this node's clock
 	SkipsSettling() bool                          // a first pass skips the flush of the source and records recently changed files, too

@@ -25,15 +25,15 @@ type Owner struct {
 	OwnOnly bool   // see Options
 	Refill  bool   // see Options
 	Margin  int    // see Options
-	Seams   targetSeams
+	Seams   seams
 
 	Marked bool          // the target has the marker
 	Marker *os.File      // nil if the target has no marker, or its file system cannot show a deletion; see CheckOwned
 	temps  atomic.Uint64 // numbers the temporary names
 }
 
-// targetSeams are the points where tests change what happens.
-type targetSeams interface {
+// seams are the points where tests change what happens.
+type seams interface {
 	// TargetSize may change the size of the target's file system.
 	TargetSize(*unix.Statfs_t)
 }

@@ -38,13 +38,13 @@ type Verifier struct {
 	Trust       *record.Trust
 	Keeper      *units.Keeper
 	Effort      *forecast.Effort
-	Seams       verifySeams
+	Seams       seams
 	LacksFlags  uint32 // inode flags that are not compared
 	SourceKnown bool   // the verification need not look at the source of known files again
 }
 
-// verifySeams are the points where tests act.
-type verifySeams interface {
+// seams are the points where tests act.
+type seams interface {
 	FileConfirmed(d *tree.Dir, name string) // before a file is recorded
 }
 

@@ -23,7 +23,7 @@ type Contents struct {
 	Own     *target.Owner
 	Trust   *record.Trust
 	Flags   *Flags
-	Seams   writeSeams
+	Seams   seams
 	noRange atomic.Bool // copy_file_range does not work between these two file systems
 }
 

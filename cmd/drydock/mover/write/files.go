@@ -32,11 +32,11 @@ type Files struct {
 	Kept     map[fsys.Inode]*units.KeptHashes // of an earlier pass, by the source's inode
 	Effort   *forecast.Effort
 	Checksum bool // compare contents, not only size and mtime, before a file counts as copied
-	Seams    writeSeams
+	Seams    seams
 }
 
-// writeSeams are the points where tests act.
-type writeSeams interface {
+// seams are the points where tests act.
+type seams interface {
 	OpeningFile(d *tree.Dir, name string) error          // fails the opening of a source file
 	FileCopied(d *tree.Dir, name string)                 // after a file was read, before it is checked for changes
 	FileWritten(d *tree.Dir, name string, written int64) // after a piece of a file was written
