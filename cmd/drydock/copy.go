@@ -34,9 +34,6 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	ctx, stop := withSignals(ctx)
 	defer stop()
-	if flags.digest != "" {
-		return printDigest(ctx, flags, stdout, stderr)
-	}
 	lines := json.NewEncoder(stdout)
 	began := time.Now()
 	o := flags.options()
@@ -47,22 +44,6 @@ func runCopy(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	}
 	result, err := run(ctx, o)
 	return endCopy(flags, mover.NewReport(result, err, time.Since(began)), stdout, stderr)
-}
-
-func printDigest(ctx context.Context, flags copyFlags, stdout, stderr io.Writer) int {
-	var digest string
-	var err error
-	if flags.device {
-		digest, err = mover.DeviceDigest(ctx, flags.digest, 0, flags.workers)
-	} else {
-		digest, err = mover.Digest(ctx, flags.digest, flags.workers)
-	}
-	if err != nil {
-		fmt.Fprintln(stderr, "drydock copy:", err)
-		return mover.NewReport(mover.Result{}, err, 0).Code
-	}
-	fmt.Fprintln(stdout, digest)
-	return moverreport.CodeOK
 }
 
 // endCopy writes the report and returns its exit code.
@@ -82,7 +63,7 @@ type copyFlags struct {
 	verify   bool
 	interval time.Duration
 	report   string
-	digest   string
+	record   string
 	first    bool
 	final    bool
 	token    string
@@ -97,7 +78,7 @@ func (c *copyFlags) options() mover.Options {
 	o := mover.Options{
 		Source: c.roots[0], Target: c.roots[1],
 		Workers: c.workers, Checksum: c.checksum, NoVerify: !c.verify,
-		Token: c.token, Mount: os.Getenv(moverreport.PodVariable), OwnOnly: c.ownOnly, Settled: c.settled, Margin: c.margin,
+		Token: c.token, Mount: os.Getenv(moverreport.PodVariable), OwnOnly: c.ownOnly, Settled: c.settled, Margin: c.margin, Record: c.record,
 		ProgressInterval: c.interval,
 	}
 	switch {
@@ -118,7 +99,6 @@ func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
 	f.BoolVar(&c.verify, "verify", true, "read both sides again after the copy and compare them")
 	f.DurationVar(&c.interval, "progress-interval", 2*time.Second, "at most one progress line per interval, and one at each phase change")
 	f.StringVar(&c.report, "report", "", "also write the report to this `file`, in at most 4096 bytes")
-	f.StringVar(&c.digest, "digest", "", "copy nothing, print the digest of the tree in `dir`, or of that device with --device")
 	twoPassFlags(f, &c)
 	f.IntVar(
 		&c.margin,
@@ -140,10 +120,13 @@ func parseCopy(args []string, stderr io.Writer) (copyFlags, error) {
 
 func twoPassFlags(f *flag.FlagSet, c *copyFlags) {
 	f.BoolVar(&c.first, "first-pass", false,
-		"first pass, SOURCE is in use: tolerate files that change, verify and record all others, for --after-first-pass")
-	f.BoolVar(&c.final, "after-first-pass", false, "final pass: do not read files that --first-pass recorded and that have not changed since")
+		"first pass, SOURCE is in use: tolerate files that change, verify all others, for --after-first-pass")
+	f.BoolVar(&c.final, "after-first-pass", false,
+		"final pass: do not read files that are in the --record of --first-pass and have not changed since")
 	f.StringVar(&c.token, "token", "",
 		"the `operation` that --first-pass, --after-first-pass and --own-target belong to; a record of another operation is ignored")
+	f.StringVar(&c.record, "record", "",
+		"`file` outside of both trees: --first-pass records verified files in it, and --after-first-pass does not read these again")
 	f.BoolVar(&c.ownOnly, "own-target", false,
 		"fail if TARGET holds data that no pass with the same --token wrote, instead of deleting it")
 	f.DurationVar(
@@ -155,17 +138,15 @@ func twoPassFlags(f *flag.FlagSet, c *copyFlags) {
 }
 
 func (c *copyFlags) check() error {
-	want := 2
-	if c.digest != "" {
-		want = 0
-	}
 	switch {
-	case len(c.roots) != want:
-		return fmt.Errorf("%d arguments are given, %d are needed. See drydock copy -h", len(c.roots), want)
+	case len(c.roots) != 2:
+		return fmt.Errorf("%d arguments are given, 2 are needed. See drydock copy -h", len(c.roots))
 	case c.workers < 0 || c.interval < 0:
 		return errors.New("--workers and --progress-interval cannot be negative")
 	case c.first && c.final:
 		return errors.New("--first-pass and --after-first-pass exclude each other")
+	case c.record != "" && !c.first && !c.final:
+		return errors.New("--record is for --first-pass and --after-first-pass")
 	case (c.first || c.final) && !c.device && c.token == "":
 		return errors.New("--first-pass and --after-first-pass need a --token")
 	case c.ownOnly && (c.device || c.token == ""):
@@ -192,7 +173,7 @@ func asUsage(err error) error {
 
 func copyUsage(f *flag.FlagSet) {
 	w := f.Output()
-	fmt.Fprint(w, "usage: drydock copy [flags] SOURCE TARGET\n       drydock copy --digest DIR\n"+
+	fmt.Fprint(w, "usage: drydock copy [flags] SOURCE TARGET\n"+
 		"       drydock copy --first-pass --token=OPERATION [flags] SOURCE TARGET\n"+
 		"       drydock copy --after-first-pass --token=OPERATION [flags] SOURCE TARGET\n"+
 		"       drydock copy --device [flags] SOURCE_DEV TARGET_DEV\n"+

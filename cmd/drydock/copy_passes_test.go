@@ -27,8 +27,9 @@ func copyOnce(t *testing.T, args ...string) (int, moverreport.Report) {
 // Both passes run as in a Job. The file is two seconds old, as the minimum of --settled demands.
 func TestCopyInTwoPasses(t *testing.T) {
 	src, dst := trees(t)
+	record := "--record=" + filepath.Join(t.TempDir(), "record")
 	time.Sleep(2100 * time.Millisecond)
-	code, r := copyOnce(t, "--first-pass", "--token=op", "--settled=2s", src, dst)
+	code, r := copyOnce(t, "--first-pass", "--token=op", "--settled=2s", record, src, dst)
 	if code != moverreport.CodeOK || r.Result != "first-pass" || r.Reason != moverreport.ReasonFirstPassDone || r.Digest != "" {
 		t.Fatalf("%d %+v", code, r)
 	}
@@ -39,7 +40,7 @@ func TestCopyInTwoPasses(t *testing.T) {
 	if r.RecordedFiles != want {
 		t.Fatalf("%d files are recorded, want %d: %+v", r.RecordedFiles, want, r)
 	}
-	code, r = copyOnce(t, "--after-first-pass", "--token=op", src, dst)
+	code, r = copyOnce(t, "--after-first-pass", "--token=op", record, src, dst)
 	if code != moverreport.CodeOK || r.Result != "copied" || r.TrustedFiles != want || (r.TrustedBytes > 0) != (want > 0) || r.Digest == "" {
 		t.Fatalf("%d %+v", code, r)
 	}

@@ -84,6 +84,8 @@ func volumeFlags(f *flag.FlagSet, o *membercopy.Options) {
 	f.StringVar(&o.Member, "member", "", "the `UID` of the member's pod; files verified while another pod ran are read again")
 	f.StringVar(&o.Mount, "mount", os.Getenv(moverreport.PodVariable), "the `UID` of this mover's pod, whose volumes stay mounted; "+
 		"files verified by another pod are read again")
+	f.StringVar(&o.Records, "records", moverreport.RecordDir,
+		"the `directory` of this pod where a container leaves the records of verified files for the next one; empty for none")
 	f.BoolVar(&o.Refill, "refill", false, "accept targets that an earlier final pass of the operation completed")
 	f.Func("claim", "a claim: `NAME[,device][,margin=PERCENT]`; repeated for each", func(text string) error {
 		c, err := moverreport.ParseClaim(text)

@@ -21,6 +21,7 @@ const (
 	SourceDir       = "/source"
 	TargetDir       = "/target"
 	PodInfoDir      = "/podinfo"
+	RecordDir       = "/records" // where FirstContainer leaves the records of verified files for FinalContainer
 	AnnotationsFile = "annotations"
 	ReportFile      = "/dev/termination-log"
 )

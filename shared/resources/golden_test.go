@@ -235,8 +235,8 @@ func TestMoverMeetsPodSecurityStandards(t *testing.T) {
 			must("seccomp", pod.SecurityContext.SeccompProfile.Type == corev1.SeccompProfileTypeRuntimeDefault)
 			must("no sysctls, SELinux or AppArmor options", len(pod.SecurityContext.Sysctls) == 0 && pod.SecurityContext.SELinuxOptions == nil &&
 				pod.SecurityContext.AppArmorProfile == nil)
-			must("only claims and its own annotations as volumes", len(pod.Volumes) == 3 && pod.Volumes[0].DownwardAPI != nil &&
-				pod.Volumes[1].PersistentVolumeClaim != nil && pod.Volumes[2].PersistentVolumeClaim != nil)
+			must("only claims, its own annotations and its records as volumes", len(pod.Volumes) == 4 && pod.Volumes[0].DownwardAPI != nil &&
+				pod.Volumes[1].PersistentVolumeClaim != nil && pod.Volumes[2].PersistentVolumeClaim != nil && pod.Volumes[3].EmptyDir != nil)
 			must("one container for each kind of pass, and a pin", len(pod.Containers) == 1 && len(pod.InitContainers) == 2)
 			must("the same rights for both passes", cmp.Equal(pod.InitContainers[0].SecurityContext, pod.InitContainers[1].SecurityContext))
 			own, pin := pod.InitContainers[1].SecurityContext, pod.Containers[0].SecurityContext
@@ -281,7 +281,7 @@ func TestMoverCannotWriteToItsSource(t *testing.T) {
 			if m.Name == source && m.ReadOnly {
 				sources++
 			}
-			if m.ReadOnly != (m.MountPath != "/target/data") {
+			if m.ReadOnly == (m.MountPath == "/target/data" || m.MountPath == "/records") {
 				t.Errorf("%s: %+v", c.Name, m)
 			}
 		}

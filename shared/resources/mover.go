@@ -136,6 +136,8 @@ func (m Mover) pod() corev1.PodSpec {
 		pod.Volumes = append(pod.Volumes, claimVolume(sourceVolume(c), c.Source, c.Device || !m.WritableSources),
 			claimVolume(targetVolume(c), c.Target, false))
 	}
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: recordVolume,
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	if workload.Affinity != nil && workload.Affinity.NodeAffinity != nil {
 		pod.Affinity = &corev1.Affinity{NodeAffinity: workload.Affinity.NodeAffinity.DeepCopy()}
 	}
@@ -196,6 +198,7 @@ func (m Mover) copyContainer(name string, args []string) corev1.Container {
 	c.SecurityContext = moverSecurity(m.Root)
 	c.Env = []corev1.EnvVar{{Name: moverreport.PodVariable,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: recordVolume, MountPath: moverreport.RecordDir})
 	for _, claim := range m.Claims {
 		source, target := path.Join(moverreport.SourceDir, claim.Template), path.Join(moverreport.TargetDir, claim.Template)
 		if claim.Device {
@@ -217,6 +220,9 @@ func podInfoVolumeSource() corev1.Volume {
 		Items: []corev1.DownwardAPIVolumeFile{{Path: moverreport.AnnotationsFile,
 			FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.annotations"}}}}}}
 }
+
+// recordVolume is the volume where the first container leaves the records of verified files for the final one: 24 bytes for a file.
+const recordVolume = "records"
 
 // Names of volumes and of templates are both DNS labels of at most 63 characters. So the name of a volume has a digest of the template's
 // name.

@@ -245,6 +245,7 @@ var moverThefts = []theft{
 			change(func(p *corev1.PodSpec) { p.Volumes[1].Name = "other" })
 			change(func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, secretVolume("x")) })
 			change(func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, secretVolume("source-00000000")) })
+			change(func(p *corev1.PodSpec) { p.Volumes = append(p.Volumes, secretVolume("records")) })
 			change(func(p *corev1.PodSpec) {
 				p.Volumes[0].DownwardAPI, p.Volumes[0].Secret = nil, &corev1.SecretVolumeSource{SecretName: "x"}
 			})

@@ -19,7 +19,7 @@ func First(ctx context.Context, o Options) moverreport.MemberReport {
 	var samples []sample
 	for {
 		began := time.Now()
-		if err := r.pass(ctx, mover.PassFirst); err != nil {
+		if err := r.firstPass(ctx); err != nil {
 			return r.failedReport(err)
 		}
 		samples = append(samples, sample{began, r.forecast()})
@@ -65,7 +65,7 @@ func Final(ctx context.Context, o Options) moverreport.MemberReport {
 	r.signal = end.signal
 	forecast := r.forecast()
 	r.resetReports()
-	if err := r.pass(ctx, mover.PassFinal); err != nil {
+	if err := r.finalPass(ctx); err != nil {
 		return r.failedReport(err)
 	}
 	return r.report(moverreport.ResultCopied, moverreport.CodeOK, moverreport.ReasonCopied, fmt.Sprintf(
@@ -106,7 +106,7 @@ func (r *run) wait(ctx context.Context) error {
 	over, due, pause := 0, true, r.options.Idle
 	for {
 		if due {
-			if err := r.pass(ctx, mover.PassFirst); err != nil {
+			if err := r.firstPass(ctx); err != nil {
 				return err
 			}
 		}

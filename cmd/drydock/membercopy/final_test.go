@@ -359,6 +359,58 @@ func TestDeviceAndFileSystemWaitTogether(t *testing.T) {
 	}
 }
 
+// The claims of a stopped member are copied at the same time: one of them is complete while the target of the other one does not answer.
+func TestFinalPassCopiesClaimsTogether(t *testing.T) {
+	m := newMember(t, 64, "data", "log")
+	image := filepath.Join(m.base, "other.image")
+	must(t, os.WriteFile(image, nil, 0o600))
+	must(t, os.Truncate(image, 32<<20))
+	runCommand(t, "mkfs.ext4", "-q", "-F", image)
+	runCommand(t, "mount", "-o", "loop", image, m.target("data"))
+	t.Cleanup(func() { runCommand(t, "umount", m.target("data")) })
+	if r := First(context.Background(), m.options()); r.Code != moverreport.CodeOK {
+		t.Fatalf("%+v", r)
+	}
+	m.write("data/file", "other contents")
+	m.write("log/file", "other contents")
+	m.stop()
+	o := m.options()
+	frozen, logFlushed := make(chan bool, 1), make(chan bool, 1)
+	o.Progress = func(p moverreport.Progress) {
+		switch {
+		case p.Pass != 0:
+		case p.Claim == "data" && p.Phase == moverreport.PhaseScan && len(frozen) == 0:
+			runCommand(t, "fsfreeze", "--freeze", m.target("data"))
+			frozen <- true
+		case p.Claim == "log" && p.Phase == moverreport.PhaseVerify && len(logFlushed) == 0:
+			logFlushed <- true
+		}
+	}
+	go func() {
+		select {
+		case <-logFlushed:
+		case <-time.After(20 * time.Second):
+			t.Error("the copy of the second claim waits for the first one")
+		}
+		runCommand(t, "fsfreeze", "--unfreeze", m.target("data"))
+	}()
+	m.requireCopied(Final(context.Background(), o))
+}
+
+// The failure of one claim ends the copies of the others, and the report names it.
+func TestFailureOfOneClaimEndsFinalPass(t *testing.T) {
+	m := newMember(t, 64, "data", "log")
+	if r := First(context.Background(), m.options()); r.Code != moverreport.CodeOK {
+		t.Fatalf("%+v", r)
+	}
+	m.stop()
+	must(t, os.RemoveAll(m.source("log")))
+	r := Final(context.Background(), m.options())
+	if r.Code == moverreport.CodeOK || r.Result == moverreport.ResultCopied || !strings.Contains(r.Message, "claim log") {
+		t.Errorf("%+v", r)
+	}
+}
+
 func TestFirstPassesConverge(t *testing.T) {
 	m := newMember(t, 64, "data", "log")
 	o := m.options()

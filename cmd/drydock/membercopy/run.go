@@ -9,6 +9,7 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"drydock.dev/cmd/drydock/mover"
@@ -21,6 +22,7 @@ type Options struct {
 	Sources, Targets string         // directories that have a directory or a device for each claim
 	Token, Member    string         // see mover.Options
 	Mount            string         // see mover.Options
+	Records          string         // a directory for the records that a container leaves for the next one; "" for none
 	Refill           bool           // see mover.Options
 	MaxStop          time.Duration  // the passes have converged when the forecast of the final pass is at most this
 	Limit            *mover.Limiter // bandwidth limit of the first passes
@@ -69,6 +71,9 @@ func (o Options) forClaim(c moverreport.Claim, pass mover.Pass) mover.Options {
 		Workers: o.Workers, Pass: pass, Token: o.Token, Member: o.Member, Mount: o.Mount, OwnOnly: true, Refill: o.Refill,
 		Settled: o.Settled, Margin: c.Margin, ProgressInterval: o.ProgressInterval,
 	}
+	if o.Records != "" {
+		m.Record = filepath.Join(o.Records, c.Name)
+	}
 	if pass == mover.PassFirst {
 		m.Limit = o.Limit
 	}
@@ -84,6 +89,8 @@ type run struct {
 	passes  int       // completed first passes
 	times   []float64 // their durations in seconds
 	signal  *moverreport.Signal
+
+	reporting sync.Mutex // the copies of a final pass report their progress one at a time
 }
 
 // claim is one claim with the state of its copy.
@@ -113,19 +120,38 @@ type claimError struct {
 func (e *claimError) Error() string { return fmt.Sprintf("claim %s: %v", e.claim, e.err) }
 func (e *claimError) Unwrap() error { return e.err }
 
-// pass copies all claims once.
-func (r *run) pass(ctx context.Context, pass mover.Pass) error {
+// firstPass copies all claims once, one after the other: each loads the storage of the running member.
+func (r *run) firstPass(ctx context.Context) error {
 	began := time.Now()
 	for i := range r.claims {
-		if err := r.claims[i].copy(ctx, r, pass); err != nil {
+		if err := r.claims[i].copy(ctx, r, mover.PassFirst); err != nil {
 			return &claimError{r.claims[i].Name, err}
 		}
 	}
-	if pass == mover.PassFirst {
-		r.passes++
-		r.times = append(r.times, time.Since(began).Seconds())
-	}
+	r.passes++
+	r.times = append(r.times, time.Since(began).Seconds())
 	return nil
+}
+
+// finalPass copies all claims at the same time, because the member is stopped and its volumes are often on different disks. The first
+// failure ends the other copies.
+func (r *run) finalPass(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var all sync.WaitGroup
+	failed := make(chan error, len(r.claims))
+	for i := range r.claims {
+		c := &r.claims[i]
+		all.Go(func() {
+			if err := c.copy(ctx, r, mover.PassFinal); err != nil {
+				failed <- &claimError{c.Name, err}
+				stop()
+			}
+		})
+	}
+	all.Wait()
+	close(failed)
+	return <-failed // nil without a failure
 }
 
 func (c *claim) copy(ctx context.Context, r *run, pass mover.Pass) error {
@@ -157,11 +183,14 @@ func (r *run) progress(claim string, pass mover.Pass) func(moverreport.Progress)
 	}
 	return func(p moverreport.Progress) {
 		p.Claim, p.Pass = claim, number
+		r.reporting.Lock()
+		defer r.reporting.Unlock()
 		r.options.Progress(p)
 	}
 }
 
-// forecast returns how long a final pass of all claims would take, according to the last first pass or survey.
+// forecast returns how long a final pass of all claims takes at most, according to the last first pass or survey: the claims may be on one
+// disk.
 func (r *run) forecast() time.Duration {
 	var all time.Duration
 	for i := range r.claims {

@@ -10,6 +10,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // eachFile calls f for all files of a tree, with twice as many workers as CPUs, like the mover.
@@ -21,15 +24,15 @@ func eachFile(b *testing.B, root string, f func(dirfd int, dir, name string)) {
 	type piece struct {
 		dir   string
 		fd    int
-		names nameList
+		names fsys.NameList
 		lo    int
 	}
 	todo := make(chan piece)
 	for range 2 * runtime.GOMAXPROCS(0) {
 		all.Go(func() {
 			for p := range todo {
-				for i := p.lo; i < min(p.lo+blockEntries, p.names.len()); i++ {
-					f(p.fd, p.dir, p.names.at(i).name)
+				for i := p.lo; i < min(p.lo+tree.BlockEntries, p.names.Len()); i++ {
+					f(p.fd, p.dir, p.names.At(i).Name)
 				}
 			}
 		})
@@ -39,15 +42,17 @@ func eachFile(b *testing.B, root string, f func(dirfd int, dir, name string)) {
 		fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 		must(b, err)
 		open = append(open, fd)
-		names, err := readdir(fd)
+		names, err := fsys.Readdir(fd)
 		must(b, err)
-		for lo := 0; lo < names.len(); lo += blockEntries {
+		for lo := 0; lo < names.Len(); lo += tree.BlockEntries {
 			todo <- piece{filepath.Base(dir), fd, names, lo}
 		}
 	}
 	close(todo)
 	all.Wait()
-	closeAll(open)
+	for _, fd := range open {
+		unix.Close(fd)
+	}
 }
 
 func bareCopy(b *testing.B, src, dst string) {
@@ -63,8 +68,8 @@ func bareCopy(b *testing.B, src, dst string) {
 		dirs[filepath.Base(n)] = fd
 	}
 	eachFile(b, src, func(dirfd int, dir, name string) {
-		buf := buffers.Get()
-		defer buffers.Put(buf)
+		buf := fsys.Buffers.Get()
+		defer fsys.Buffers.Put(buf)
 		in, err := unix.Openat(dirfd, name, unix.O_RDONLY, 0)
 		out, err2 := unix.Openat(dirs[dir], name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o644)
 		if err != nil || err2 != nil {
@@ -85,8 +90,8 @@ func bareCopy(b *testing.B, src, dst string) {
 
 func bareRead(b *testing.B, dir string) {
 	eachFile(b, dir, func(dirfd int, _, name string) {
-		buf := buffers.Get()
-		defer buffers.Put(buf)
+		buf := fsys.Buffers.Get()
+		defer fsys.Buffers.Put(buf)
 		in, err := unix.Openat(dirfd, name, unix.O_RDONLY, 0)
 		if err == nil {
 			_ = unix.Fadvise(in, 0, 0, unix.FADV_DONTNEED)

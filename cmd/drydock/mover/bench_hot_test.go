@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/units"
 )
 
 // BenchmarkHotFile measures the final pass over one file that is in use until the end. Since the last first pass, 1 % of its
@@ -79,12 +81,12 @@ func writePages(b *testing.B, r *rand.Rand, path string, size int64) {
 	b.Helper()
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(b, err)
-	block := make([]byte, compareBlock)
-	for range size / compareBlock / 100 / 16 {
-		first := r.Int64N(size/compareBlock - 16)
+	block := make([]byte, units.CompareBlock)
+	for range size / units.CompareBlock / 100 / 16 {
+		first := r.Int64N(size/units.CompareBlock - 16)
 		for i := range int64(16) {
 			block[0], block[1], block[2] = byte(r.IntN(256)), byte(r.IntN(256)), byte(i)
-			_, err := f.WriteAt(block, (first+i)*compareBlock)
+			_, err := f.WriteAt(block, (first+i)*units.CompareBlock)
 			must(b, err)
 		}
 	}

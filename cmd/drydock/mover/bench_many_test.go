@@ -4,7 +4,6 @@ package mover
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -18,6 +17,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // BenchmarkManyFiles measures the passes over many small files in directories of 1,000, with the source in memory.
@@ -81,7 +83,7 @@ func benchmarkPasses(b *testing.B, files, perDirectory int) {
 			copied = inNewVolume(b, files, func(to string) { measured{Source: src.dir, Target: to, NoVerify: true}.run(b) })
 		}
 		dst := newVolumeFor(b, files)
-		first := measured{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(b)
+		first := measured{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}.run(b)
 		if first.Result.RecordedFiles != int64(files) {
 			b.Fatalf("%d files are recorded, not %d", first.Result.RecordedFiles, files)
 		}
@@ -100,7 +102,7 @@ func benchmarkPasses(b *testing.B, files, perDirectory int) {
 			one := []string{src.dir}
 			both := []string{src.dir, dst.dir}
 			loop, loops := statLoop(b, one, files), statLoop(b, both, files)
-			final := measured{Source: src.dir, Target: dst.dir, Pass: PassFinal, Profile: os.Getenv("DRYDOCK_BENCH_PROFILE")}.run(b)
+			final := measured{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal, Profile: os.Getenv("DRYDOCK_BENCH_PROFILE")}.run(b)
 			if final.Result.TrustedFiles != int64(files) {
 				b.Fatalf("%d files are trusted, not %d", final.Result.TrustedFiles, files)
 			}
@@ -112,8 +114,8 @@ func benchmarkPasses(b *testing.B, files, perDirectory int) {
 			add("final-files/s", float64(files)/final.Seconds)
 			add("statx-files/s", float64(files)/loop)
 			add("final-peak-MiB", final.Peak)
-			measured{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(b) // the final pass has deleted the record
-			again := measured{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(b)
+			measured{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}.run(b) // the final pass has deleted the record
+			again := measured{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}.run(b)
 			add("repeat-files/s", float64(files)/again.Seconds)
 			add("repeat-peak-MiB", again.Peak)
 		}
@@ -164,8 +166,7 @@ func makeManyFiles(b *testing.B, root string, files, perDirectory int) {
 // readTree reads all files once, so that they are in memory.
 func readTree(b *testing.B, root string) {
 	b.Helper()
-	_, err := Digest(context.Background(), root, 4)
-	must(b, err)
+	treeDigest(b, root)
 }
 
 // statLoop returns how long one statx of each file takes, with a worker for each CPU. A worker without a directory takes names of
@@ -216,9 +217,9 @@ type direntBatch struct {
 
 func (d direntBatch) stat() (files int) {
 	var x unix.Statx_t
-	eachDirent(d.data, func(name []byte, _ uint32) {
+	fsys.EachDirent(d.data, func(name []byte, _ uint32) {
 		name = name[:len(name)+1] // with its NUL
-		if statTerminated(d.fd, &name[0], &x) == nil {
+		if fsys.StatTerminated(d.fd, &name[0], &x) == nil {
 			files++
 		}
 	})

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fsys"
 )
 
 // BenchmarkCopy compares the mover with rsync, with cp, and with plain reads and writes of the same bytes. In each
@@ -96,7 +98,7 @@ func raw(b *testing.B, src, to string) {
 		size, err := in.Seek(0, io.SeekEnd)
 		must(b, err)
 		for off := int64(0); off < size; {
-			from, to, err := seekData(int(in.Fd()), off, size)
+			from, to, err := fsys.SeekData(int(in.Fd()), off, size)
 			must(b, err)
 			for ; from < to; from += int64(len(buf)) {
 				n, err := in.ReadAt(buf[:min(int64(len(buf)), to-from)], from)

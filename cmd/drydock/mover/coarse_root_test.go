@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"time"
+
+	"drydock.dev/cmd/drydock/mover/units"
 )
 
 // Small inodes show only seconds, so a patch that is cancelled in the second of the last pass may leave no trace.
@@ -15,7 +17,7 @@ func TestCancelledPatchInSameSecondEndsKeptHashes(t *testing.T) {
 	mkfs := []string{"mkfs.ext4", "-q", "-F", "-I", "128"}
 	src, dst := newVolume(t, 64, mkfs...), newVolume(t, 64, mkfs...)
 	r := newRandom(t)
-	const at = 5 * unitSize
+	const at = 5 * units.Size
 	contents := writeRandomFile(t, r, src.dir+"/db", 2<<20)
 	put := func(b byte, mtime time.Time) {
 		f, err := os.OpenFile(src.dir+"/db", os.O_RDWR, 0)

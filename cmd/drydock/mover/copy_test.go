@@ -11,6 +11,10 @@ import (
 	"syscall"
 	"testing"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/progress"
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -19,14 +23,14 @@ import (
 func TestScanWithoutOpenat2(t *testing.T) {
 	src := t.TempDir()
 	makeDeepTree(t, src, 30, strings.Repeat("d", 200))
-	r, err := openRoot(src, source)
+	r, err := fsys.OpenRoot(src, fault.Source)
 	must(t, err)
-	defer r.close()
-	r.noOpenat2.Store(true)
-	tree, err := scan(context.Background(), r, 2, newMeter(nil, 0), &problems{})
+	defer r.Close()
+	r.NoOpenat2.Store(true)
+	tree, err := tree.Scan(context.Background(), r, 2, progress.NewMeter(nil, 0), &fault.Problems{})
 	must(t, err)
-	if last := tree.dirs[len(tree.dirs)-1]; len(tree.dirs) != 31 || last.count() != 3 {
-		t.Fatalf("%d directories, %d entries in the last", len(tree.dirs), last.count())
+	if last := tree.Dirs[len(tree.Dirs)-1]; len(tree.Dirs) != 31 || last.Count() != 3 {
+		t.Fatalf("%d directories, %d entries in the last", len(tree.Dirs), last.Count())
 	}
 }
 
@@ -36,8 +40,8 @@ func TestRootsMustBeSeparate(t *testing.T) {
 	base := t.TempDir()
 	sub := filepath.Join(base, "sub")
 	must(t, os.Mkdir(sub, 0o755))
-	write(t, filepath.Join(sub, "f"), "x")
-	write(t, filepath.Join(base, "g"), "x")
+	writeFile(t, filepath.Join(sub, "f"), "x")
+	writeFile(t, filepath.Join(base, "g"), "x")
 	for name, o := range map[string]Options{
 		"the same":             {Source: base, Target: base},
 		"target in source":     {Source: base, Target: sub},
@@ -60,14 +64,14 @@ func TestRootsMustBeSeparate(t *testing.T) {
 func TestInterruptionIsClean(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for _, n := range []string{"a", "b", "c", "d"} {
-		write(t, filepath.Join(src, n), strings.Repeat(n, 3<<20))
+		writeFile(t, filepath.Join(src, n), strings.Repeat(n, 3<<20))
 	}
 	for sig, code := range map[syscall.Signal]int{syscall.SIGINT: moverreport.CodeInterrupted, syscall.SIGTERM: moverreport.CodeTerminated} {
 		ctx, cancel := context.WithCancelCause(context.Background())
 		o := Options{Source: src, Target: dst, Workers: 2}
-		o.hooks.wrote = func(string, int64) { cancel(&Interruption{sig}) }
+		o.hooks.wrote = func(string, int64) { cancel(&fault.Interruption{Signal: sig}) }
 		_, err := Copy(ctx, o)
-		e := new(Error)
+		e := new(fault.Error)
 		if !errors.As(err, &e) || e.Code != code || e.Reason != moverreport.ReasonInterrupted {
 			t.Errorf("%v: %v", sig, err)
 		}

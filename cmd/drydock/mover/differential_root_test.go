@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // Random changes of the source and the target, between and during passes, never lead to a verified target that differs.
@@ -70,7 +72,7 @@ func differentialRound(t *testing.T, r *rand.Rand, from, to string) int64 {
 		}
 	}
 	if r.IntN(4) == 0 {
-		child{Source: from, Target: to, Pass: PassFinal, KillAtFile: 1 + r.Int64N(6)}.try(t)
+		child{Source: from, Target: to, Pass: tree.PassFinal, KillAtFile: 1 + r.Int64N(6)}.try(t)
 		source.note("-- killed final pass")
 	}
 	if r.IntN(2) == 0 {
@@ -93,7 +95,7 @@ func differentialFirstPass(t *testing.T, r *rand.Rand, changing *mutator, to str
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	o := firstPass(changing.root, to)
-	o.Last, o.Workers, o.hooks.runEntries = last, 1+r.IntN(4), 1+r.IntN(100)
+	o.Last, o.Workers = last, 1+r.IntN(4)
 	if r.IntN(3) == 0 {
 		o.Settled = time.Hour // nothing is recorded, but hashes are kept
 	}

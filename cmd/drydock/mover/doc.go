@@ -4,8 +4,8 @@
 //	check   the target is empty or belongs to this operation (OwnOnly), can become faithful, and has enough space
 //	copy    delete names that the source does not have, create directories, copy files, link, then set directories' attributes
 //	sync    syncfs on the target: the only flush, and its error counts
-//	verify  read both sides again, the target from its device, and compare contents and attributes
-//	        (a first pass does not read small files of the source again, see reserveCopiedSums)
+//	verify  read both sides again, the target from its device, and compare bytes and attributes
+//	        (a first pass does not read small files of the source again, see write.Files)
 //
 // # What is carried
 //
@@ -17,7 +17,7 @@
 //
 // Immutable, append-only, encrypted and verity files fail the run. Other extended attributes, project ids, extent size
 // hints, preallocation, access and birth times belong to a file system and stay there. The report warns of all these except
-// the times, see losses.go, and of lost inode flags. Reading a source that is mounted writable changes its access times.
+// the times, see write.Flags.NoteLosses, and of lost inode flags. Reading a source that is mounted writable changes its access times.
 //
 // An empty lost+found that mkfs created belongs to the file system. Subvolumes become plain directories, with a warning. A
 // mount point below the root fails the run (CodeNotFaithful).
@@ -30,7 +30,7 @@
 //
 // To resume a killed run, run it again. It deletes leftover temporary files, like all names that the source does not have. It
 // does not copy files again that are equal in size, mtime, mode, owner and extended attributes. A torn file is not equal, so
-// it is replaced. In two passes a big file is written under its final name, see bigFileMin.
+// it is replaced. In two passes a big file is written under its final name, see BigFileMin.
 //
 // # Hostile trees
 //
@@ -47,24 +47,24 @@
 //
 // The scan keeps some 20 bytes for each entry, in blocks, and some 400 bytes for each directory. A step unpacks one block
 // at a time for each worker. Names of several links take some 100 bytes each. Each worker has a buffer of 128 KiB, and up
-// to eight while it compares a big file; with kept hashes, a file has up to 20 buffers of 1 MiB.
+// to eight while it updates a big file.
 //
-// The record of a first pass stays in its file, 64 bytes for each file and directory. In memory it takes 16 bytes for 64 of
-// them, and some 2 bytes for each file in a process that makes several passes. Such a process also keeps 40 bytes for each
-// directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while it uses the hashes of the pass before, up to four times
-// as much. A first pass without an earlier record keeps 32 bytes for each entry, up to 32 MiB. A device takes 32 bytes for each 4 MiB.
+// A record takes 24 bytes for each file, and stays in memory in a process that makes several passes. A first pass with an earlier record
+// has two of them. Such a process also keeps 40 bytes for each directory, and 32 bytes for each 64 KiB of big files, up to 32 MiB; while
+// it uses the hashes of the pass before, up to four times as much. A first pass without an earlier record keeps 32 bytes for each entry,
+// up to 32 MiB. A device takes 8 bytes for each 4 MiB.
 //
 // # Two passes
 //
 // A first pass copies a source that is in use. It tolerates entries that change while it reads. It verifies the other
-// entries and records them in one file in the target's root. beginTwoPass, isSettled and trustedFileSystems say which
+// entries and records them. trust.begin, IsSettled and trustedFileSystems say which
 // entries can be recorded. A first pass also measures, see Figures, and can be slowed down, see Limiter.
 //
 // The final pass runs when nothing writes to the source. It copies the differences. It does not read a recorded file whose
-// inodes on both sides have not changed since, see fill.go. Of a big file it writes only the blocks that differ, and with
-// the hashes that the process has kept, it reads only these in the target, see keeper.go. Without a valid record the
+// inodes on both sides have not changed since, see write.Files. Of a big file it writes only the blocks that differ, and with
+// the hashes that the process has kept, it reads only these in the target, see units.Keeper. Without a valid record the
 // final pass reads everything. A record is valid if it is complete and belongs to this operation, member, kernel boot, mount
-// and pair of roots. In all other respects a final pass proves the same as an ordinary copy, and reports the same digest.
+// and pair of roots. In all other respects a final pass proves the same as an ordinary copy.
 //
 // # Devices
 //

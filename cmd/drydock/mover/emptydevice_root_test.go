@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // TestDeviceWithoutBackingIsNoSource: a network block device (nbd, rbd-nbd) that has lost its server, like this loop device without a file,
@@ -19,7 +21,7 @@ func TestDeviceWithoutBackingIsNoSource(t *testing.T) {
 	target := strings.TrimSpace(runCommand(t, "losetup", "--find", "--show", image))
 	t.Cleanup(func() { runCommand(t, "losetup", "-d", target) })
 	free := strings.TrimSpace(runCommand(t, "losetup", "--find"))
-	r, err := CopyDevice(context.Background(), Options{Source: free, Target: target, Pass: PassFinal})
+	r, err := CopyDevice(context.Background(), Options{Source: free, Target: target, Pass: tree.PassFinal})
 	if err == nil {
 		t.Errorf("the source %s has no contents, and the copy is verified: %+v", free, r)
 	}

@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // flagsOfCopy returns the flags of a name on both sides, as lsattr shows them.
@@ -31,12 +33,13 @@ func TestFlagThatExcludesThatOfRoot(t *testing.T) {
 		must(t, os.Mkdir(src.dir+"/archive", 0o755))
 		runCommand(t, "chattr", root, src.dir)
 		must(t, os.WriteFile(src.dir+"/archive/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600)) // 4 MiB
-		o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+		o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: tree.PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+			Record: recordOf(dst.dir)}
 		first, err := Copy(context.Background(), o)
 		must(t, err)
 		runCommand(t, "chattr", "+c", src.dir+"/archive/table")
 		writeInPlace(t, src.dir+"/archive/table", []byte("changed"), 1<<20)
-		o.Pass, o.Last = PassFinal, first
+		o.Pass, o.Last = tree.PassFinal, first
 		r, err := Copy(context.Background(), o)
 		must(t, err)
 		if s, d := flagsOfCopy(t, src, dst, "/archive/table"); s != d {
@@ -51,11 +54,12 @@ func TestFlagThatTheTargetInherits(t *testing.T) {
 	must(t, os.WriteFile(src.dir+"/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600))
 	runCommand(t, "chattr", "+c", src.dir)
 	runCommand(t, "chattr", "+m", src.dir+"/table")
-	o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+	o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: tree.PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+		Record: recordOf(dst.dir)}
 	first, err := Copy(context.Background(), o)
 	must(t, err)
 	runCommand(t, "chattr", "-m", src.dir+"/table")
-	o.Pass, o.Last = PassFinal, first
+	o.Pass, o.Last = tree.PassFinal, first
 	r, err := Copy(context.Background(), o)
 	must(t, err)
 	for _, n := range []string{"", "/table"} {
@@ -77,10 +81,11 @@ func TestFlagsThatExcludeEachOther(t *testing.T) {
 			runCommand(t, "chattr", "+"+c[1], src.dir+"/d/table")
 			must(t, os.WriteFile(src.dir+"/d/table", bytes.Repeat([]byte("0123456789abcdef"), 1<<18), 0o600))
 			runCommand(t, "chattr", "+"+c[0], src.dir+"/d")
-			o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: PassFirst, Token: operation, Settled: settled, OwnOnly: true}
+			o := Options{Source: src.dir, Target: dst.dir, Workers: 2, Pass: tree.PassFirst, Token: operation, Settled: settled, OwnOnly: true,
+				Record: recordOf(dst.dir)}
 			first, err := Copy(context.Background(), o)
 			must(t, err)
-			o.Pass, o.Last = PassFinal, first
+			o.Pass, o.Last = tree.PassFinal, first
 			r, err := Copy(context.Background(), o)
 			must(t, err)
 			if s, d := flagsOfCopy(t, src, dst, "/d/table"); s != d || r.Bytes > 0 {

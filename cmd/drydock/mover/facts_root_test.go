@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // facts returns what a program can see of each entry of a tree, without the code of the mover.
@@ -24,7 +26,7 @@ func facts(t testing.TB, root string) map[string]string {
 			return err
 		}
 		rel := strings.TrimPrefix(path, root)
-		if rel == "/"+lostFound {
+		if rel == "/"+tree.LostFound {
 			return fs.SkipDir
 		}
 		var st unix.Stat_t

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -19,7 +20,7 @@ import (
 func TestFullTarget(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 8)
 	for i := range 5 {
-		write(t, filepath.Join(src.dir, strconv.Itoa(i)), strings.Repeat("x", 4<<20))
+		writeFile(t, filepath.Join(src.dir, strconv.Itoa(i)), strings.Repeat("x", 4<<20))
 	}
 	e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNoSpace)
 	if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "full") {
@@ -32,7 +33,7 @@ func TestFullTarget(t *testing.T) {
 func TestNoInodesLeft(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32, "mkfs.ext4", "-q", "-F", "-N", "32")
 	for i := range 100 {
-		write(t, filepath.Join(src.dir, strconv.Itoa(i)), "x")
+		writeFile(t, filepath.Join(src.dir, strconv.Itoa(i)), "x")
 	}
 	if e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNoSpace); !strings.Contains(e.Message, "inodes") {
 		t.Error(e)
@@ -43,7 +44,7 @@ func TestNoInodesLeft(t *testing.T) {
 // them.
 func TestAttributeTooLargeForTarget(t *testing.T) {
 	src, dst := newVolume(t, 400, "mkfs.xfs", "-q"), newVolume(t, 64)
-	write(t, filepath.Join(src.dir, "f"), "x")
+	writeFile(t, filepath.Join(src.dir, "f"), "x")
 	must(t, unix.Setxattr(filepath.Join(src.dir, "f"), "user.large", bytes.Repeat([]byte("x"), 30000), 0))
 	if e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, "user.large") {
 		t.Error(e)
@@ -116,15 +117,15 @@ func TestVerificationFindsEveryDifference(t *testing.T) {
 		"a broken hard link": func(dir string) error {
 			return firstError(os.Remove(dir+"/h2"), os.WriteFile(dir+"/h2", []byte("h"), 0o644))
 		},
-		"one more hard link": func(dir string) error { return os.Link(dir+"/f", dir+"/"+lostFound+"/f") },
+		"one more hard link": func(dir string) error { return os.Link(dir+"/f", dir+"/"+tree.LostFound+"/f") },
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
 			must(t, os.Mkdir(src+"/sub", 0o755))
-			must(t, os.Mkdir(dst+"/"+lostFound, 0o700))
-			write(t, src+"/f", "contents")
-			write(t, src+"/sub/f", "contents")
-			write(t, src+"/h1", "h")
+			must(t, os.Mkdir(dst+"/"+tree.LostFound, 0o700))
+			writeFile(t, src+"/f", "contents")
+			writeFile(t, src+"/sub/f", "contents")
+			writeFile(t, src+"/h1", "h")
 			must(t, os.Link(src+"/h1", src+"/h2"))
 			must(t, os.Symlink("f", src+"/link"))
 			o := Options{Source: src, Target: dst, Workers: 2}

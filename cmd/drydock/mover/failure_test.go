@@ -12,13 +12,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/target"
 	"drydock.dev/shared/moverreport"
 )
 
 // A project quota answers ENOSPC, a user quota EDQUOT.
 func TestQuotaHasItsReason(t *testing.T) {
 	for errno, want := range map[error]moverreport.Reason{unix.ENOSPC: moverreport.ReasonNoSpace, unix.EDQUOT: moverreport.ReasonQuota} {
-		e := toError(&fault{target, "writing", "f", errno}, nil)
+		e := fault.ToError(fault.New(fault.Target, "writing", "f", errno), nil)
 		if e.Code != moverreport.CodeNoSpace || e.Reason != want {
 			t.Errorf("%v: %+v", errno, e)
 		}
@@ -50,10 +52,10 @@ func TestSourceChangeFailsCopy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
-			write(t, src+"/f", "contents")
+			writeFile(t, src+"/f", "contents")
 			setTime(t, src+"/f", 1e18)
 			must(t, os.Mkdir(src+"/sub", 0o755))
-			write(t, src+"/sub/g", "contents")
+			writeFile(t, src+"/sub/g", "contents")
 			o := Options{Source: src, Target: dst, Workers: 1}
 			done := false
 			once := func() {
@@ -78,7 +80,7 @@ func TestSourceChangeFailsCopy(t *testing.T) {
 
 func TestReadErrorEndsTheCopy(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
-	write(t, src+"/f", "x")
+	writeFile(t, src+"/f", "x")
 	o := Options{Source: src, Target: dst}
 	o.hooks.source = func(op, path string) error { return unix.EIO }
 	if e := copyFails(t, o, moverreport.CodeIO); !strings.Contains(e.Message, `"f" of the source: input/output error`) {
@@ -92,9 +94,9 @@ func TestLinksNeverLeadOutOfTrees(t *testing.T) {
 	src, dst, outside := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, n := range []string{"sub/deeper/f", "f", "other/f"} {
 		must(t, os.MkdirAll(filepath.Dir(filepath.Join(src, n)), 0o755))
-		write(t, filepath.Join(src, n), "data")
+		writeFile(t, filepath.Join(src, n), "data")
 	}
-	write(t, outside+"/f", "not ours")
+	writeFile(t, outside+"/f", "not ours")
 	must(t, os.Chmod(outside, 0o750))
 	setTime(t, outside, 1e18)
 	must(t, os.Symlink(outside, src+"/out")) // in the source, where the target has a directory
@@ -105,7 +107,7 @@ func TestLinksNeverLeadOutOfTrees(t *testing.T) {
 	must(t, os.Symlink(outside+"/f", dst+"/other/f"))
 	must(t, os.Symlink(outside, dst+"/extra"))
 	for i := range 50 { // and at the names of temporary files
-		must(t, os.Symlink(outside+"/f", fmt.Sprintf("%s/%s%s", dst, tempPrefix, strconv.FormatInt(int64(i), 36))))
+		must(t, os.Symlink(outside+"/f", fmt.Sprintf("%s/%s%s", dst, target.TempPrefix, strconv.FormatInt(int64(i), 36))))
 	}
 	before, err := os.Stat(outside)
 	must(t, err)

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -23,7 +25,7 @@ func settledTree(t *testing.T) (src, dst volume) {
 	for _, dir := range []string{"a", "b", "a/sub", "b/sub", "c"} {
 		must(t, os.Mkdir(filepath.Join(src.dir, dir), 0o755))
 		for i := range 3 {
-			write(t, filepath.Join(src.dir, dir, fmt.Sprint("f", i)), dir+strings.Repeat("x", i))
+			writeFile(t, filepath.Join(src.dir, dir, fmt.Sprint("f", i)), dir+strings.Repeat("x", i))
 		}
 	}
 	waitSettled()
@@ -33,8 +35,8 @@ func settledTree(t *testing.T) (src, dst volume) {
 	return src, dst
 }
 
-// The target differs from the record. Both kinds of passes repair it.
-func TestWrongPresumptionIsRepaired(t *testing.T) {
+// One side differs from the record. Both kinds of passes see it, and repair the target.
+func TestDifferenceFromRecordIsRepaired(t *testing.T) {
 	for name, change := range map[string]func(src, dst string) error{
 		"directories of the source are exchanged": func(src, dst string) error {
 			return errors.Join(os.Rename(src+"/a", src+"/t"), os.Rename(src+"/b", src+"/a"), os.Rename(src+"/t", src+"/b"))
@@ -49,7 +51,7 @@ func TestWrongPresumptionIsRepaired(t *testing.T) {
 		"a file is new":        func(src, dst string) error { return os.WriteFile(dst+"/a/sub/new", nil, 0o600) },
 		"a directory is new":   func(src, dst string) error { return os.Mkdir(dst+"/a/sub/new", 0o700) },
 		"a temporary file is left": func(src, dst string) error {
-			return os.WriteFile(dst+"/a/"+tempPrefix+"1", []byte("torn"), 0o600)
+			return os.WriteFile(dst+"/a/"+target.TempPrefix+"1", []byte("torn"), 0o600)
 		},
 		"a file is a directory": func(src, dst string) error {
 			return errors.Join(os.Remove(dst+"/a/f1"), os.Mkdir(dst+"/a/f1", 0o755))
@@ -91,8 +93,8 @@ func TestWrongPresumptionIsRepaired(t *testing.T) {
 	}
 }
 
-// Without verification nothing would find a wrong presumption, so the pass looks at the target of each recorded file.
-func TestUnverifiedFinalPassPresumesNothing(t *testing.T) {
+// Also without verification, a pass looks at the target of each recorded file.
+func TestUnverifiedFinalPassLooksAtTarget(t *testing.T) {
 	for name, change := range map[string]func(src, dst string) error{
 		"directories of the source are exchanged": func(src, dst string) error {
 			return errors.Join(os.Rename(src+"/a", src+"/t"), os.Rename(src+"/b", src+"/a"), os.Rename(src+"/t", src+"/b"))
@@ -135,7 +137,7 @@ func TestRecordedFileThatChangesDuringFinalPass(t *testing.T) {
 	for _, recent := range []bool{true, false} {
 		src, dst := settledTree(t)
 		if recent {
-			write(t, src.dir+"/new", "x")
+			writeFile(t, src.dir+"/new", "x")
 		} else {
 			time.Sleep(2 * stampResolution)
 		}
@@ -174,49 +176,29 @@ func TestSourceDirectoryThatChangesDuringFinalPassFails(t *testing.T) {
 	src, dst := settledTree(t)
 	time.Sleep(2 * stampResolution)
 	o := finalPass(src.dir, dst.dir)
-	o.hooks.synced = func() { write(t, src.dir+"/a/sub/new", "x") }
+	o.hooks.synced = func() { writeFile(t, src.dir+"/a/sub/new", "x") }
 	copyFails(t, o, moverreport.CodeSourceChanged)
-}
-
-// Part of a record changes on the device after the record was checked. It is not used.
-func TestPageOfRecordThatChangesIsNotUsed(t *testing.T) {
-	src, dst := settledTree(t)
-	o := finalPass(src.dir, dst.dir)
-	o.Progress = func(p moverreport.Progress) {
-		if p.Phase != moverreport.PhaseVerify {
-			return
-		}
-		f, err := os.OpenFile(filepath.Join(dst.dir, recordName), os.O_WRONLY, 0)
-		must(t, err)
-		_, err = f.WriteAt([]byte("other contents"), recordHeadSize+3*recordedSize+40)
-		must(t, errors.Join(err, f.Close()))
-	}
-	o.hooks.noPages = true
-	if r := copyTree(t, o); r.TrustedFiles != 0 {
-		t.Errorf("%+v", r)
-	}
-	requireEqualTrees(t, src.dir, dst.dir)
 }
 
 // The mover owns a directory whose mode does not allow writing. The first pass has set this mode, and the final pass writes
 // into the directory nevertheless.
-func TestUserWritesIntoPresumedReadOnlyDirectory(t *testing.T) {
+func TestUserWritesIntoReadOnlyDirectory(t *testing.T) {
 	src, dst := volumes(t)
 	locked := src.dir + "/data/locked"
 	must(t, os.Mkdir(locked, 0o755))
 	for i := range 3 {
-		write(t, fmt.Sprint(locked, "/f", i), "x")
+		writeFile(t, fmt.Sprint(locked, "/f", i), "x")
 		must(t, os.Chown(fmt.Sprint(locked, "/f", i), user, user))
 	}
 	must(t, errors.Join(os.Chown(locked, user, user), os.Chmod(locked, 0o500)))
 	waitSettled()
 	for range 2 {
-		if r := (child{Source: src.dir, Target: dst.dir, Pass: PassFirst}).run(t, user); r.Code != moverreport.CodeOK {
+		if r := (child{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}).run(t, user); r.Code != moverreport.CodeOK {
 			t.Fatalf("%+v", r)
 		}
 	}
 	must(t, rewriteAs(locked+"/f1", "other"))
-	r := (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user)
+	r := (child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal}).run(t, user)
 	if r.Code != moverreport.CodeOK || r.Files != 1 || r.TrustedFiles == 0 {
 		t.Fatalf("%+v", r)
 	}

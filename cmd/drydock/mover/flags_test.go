@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -25,15 +27,15 @@ func TestInodeFlagsAreCopied(t *testing.T) {
 			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
 			must(t, os.Mkdir(src.dir+"/dir", 0o755))
 			runCommand(t, "chattr", "+dA", src.dir+"/dir")
-			write(t, src.dir+"/dir/inherits", "x")
-			write(t, src.dir+"/dir/none", "x")
+			writeFile(t, src.dir+"/dir/inherits", "x")
+			writeFile(t, src.dir+"/dir/none", "x")
 			runCommand(t, "chattr", "-dA", src.dir+"/dir/none")
-			write(t, src.dir+"/file", "")
+			writeFile(t, src.dir+"/file", "")
 			runCommand(t, "chattr", "+dS", src.dir+"/file")
 			if mkfs[0] == "mkfs.btrfs" {
 				runCommand(t, "chattr", "+C", src.dir+"/file")
 			}
-			write(t, src.dir+"/file", "contents")
+			writeFile(t, src.dir+"/file", "contents")
 			waitSettled()
 			for _, o := range []Options{firstPass(src.dir, dst.dir), finalPass(src.dir, dst.dir)} {
 				if r, err := Copy(t.Context(), o); err != nil || len(r.Warnings) != 0 {
@@ -55,7 +57,7 @@ func TestInodeFlagsAreCopied(t *testing.T) {
 func TestInodeFlagsThatCannotBeCopied(t *testing.T) {
 	src, dst := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 64)
 	for _, n := range []string{"a", "b"} {
-		write(t, src.dir+"/"+n, "")
+		writeFile(t, src.dir+"/"+n, "")
 		runCommand(t, "chattr", "+C", src.dir+"/"+n)
 	}
 	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
@@ -66,12 +68,12 @@ func TestInodeFlagsThatCannotBeCopied(t *testing.T) {
 		for _, n := range []string{"f", "d"} {
 			t.Run(flag+n, func(t *testing.T) {
 				src, dst := newVolume(t, 16), newVolume(t, 16)
-				write(t, src.dir+"/f", "x")
+				writeFile(t, src.dir+"/f", "x")
 				must(t, os.Mkdir(src.dir+"/d", 0o755))
 				runCommand(t, "chattr", "+"+flag, src.dir+"/"+n)
 				t.Cleanup(func() { runCommand(t, "chattr", "-"+flag, src.dir+"/"+n) })
 				e := copyFails(t, ownOnly(firstPass(src.dir, dst.dir)), moverreport.CodeNotFaithful)
-				if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, `"`+n+`"`) || namesIn(t, dst.dir) != lostFound {
+				if !strings.Contains(e.Message, want) || !strings.Contains(e.Message, `"`+n+`"`) || namesIn(t, dst.dir) != tree.LostFound {
 					t.Errorf("%v; the target holds %s", e, namesIn(t, dst.dir))
 				}
 			})
@@ -81,16 +83,16 @@ func TestInodeFlagsThatCannotBeCopied(t *testing.T) {
 
 // Not every kernel has the only needed flag, casefolding. Another flag stands for it here.
 func TestNeededInodeFlagIsCopiedOrFailsTheFirstPass(t *testing.T) {
-	for i := range inodeFlags {
-		if f := &inodeFlags[i]; f.name == "C" {
-			f.needed = true
-			t.Cleanup(func() { f.needed = false })
+	for i := range fsys.InodeFlags {
+		if f := &fsys.InodeFlags[i]; f.Name == "C" {
+			f.Needed = true
+			t.Cleanup(func() { f.Needed = false })
 		}
 	}
 	src := newVolume(t, 400, "mkfs.btrfs", "-q")
 	must(t, os.Mkdir(src.dir+"/share", 0o755))
 	runCommand(t, "chattr", "+C", src.dir+"/share")
-	write(t, src.dir+"/share/name", "x")
+	writeFile(t, src.dir+"/share/name", "x")
 	same, other := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 32)
 	copyTree(t, Options{Source: src.dir, Target: same.dir})
 	if got := flagLetters(t, same.dir+"/share") + flagLetters(t, same.dir+"/share/name"); got != "CC" {
@@ -106,7 +108,7 @@ func TestNeededInodeFlagIsCopiedOrFailsTheFirstPass(t *testing.T) {
 func TestOmittedAttributesAreWarnedOf(t *testing.T) {
 	src, dst := newVolume(t, 400, "mkfs.btrfs", "-q"), newVolume(t, 32)
 	for _, n := range []string{"f", "g"} {
-		write(t, src.dir+"/"+n, "x")
+		writeFile(t, src.dir+"/"+n, "x")
 		must(t, unix.Setxattr(src.dir+"/"+n, "btrfs.compression", []byte("zstd"), 0))
 	}
 	r := copyTree(t, Options{Source: src.dir, Target: dst.dir})
@@ -153,8 +155,8 @@ func TestRootOfTargetKeepsFlagsOfPlatform(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
 			must(t, os.Mkdir(src.dir+"/d", 0o755))
-			write(t, src.dir+"/d/f", "x")
-			write(t, src.dir+"/f", "x")
+			writeFile(t, src.dir+"/d/f", "x")
+			writeFile(t, src.dir+"/f", "x")
 			runCommand(t, "chattr", "+S", src.dir)
 			project := name != "btrfs"
 			if project {
@@ -175,7 +177,7 @@ func TestRootOfTargetKeepsFlagsOfPlatform(t *testing.T) {
 					t.Errorf("entries have the flags %q of the root", got)
 				}
 			}
-			write(t, dst.dir+"/d/later", "x")
+			writeFile(t, dst.dir+"/d/later", "x")
 			if got := projectOf(t, dst.dir+"/d/later"); project && got != "77" {
 				t.Errorf("a later file has the project %s", got)
 			}
@@ -187,7 +189,7 @@ func TestRootOfTargetKeepsFlagsOfPlatform(t *testing.T) {
 func TestImmutableRootIsRefused(t *testing.T) {
 	for flag, word := range map[string]string{"i": "immutable", "a": "append-only"} {
 		src, dst := newVolume(t, 32), newVolume(t, 32)
-		write(t, src.dir+"/f", "x")
+		writeFile(t, src.dir+"/f", "x")
 		runCommand(t, "chattr", "+"+flag, src.dir)
 		e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful)
 		runCommand(t, "chattr", "-"+flag, src.dir)
@@ -204,7 +206,7 @@ func TestFlagsThatChangeBetweenCopiesAreCarried(t *testing.T) {
 		src, dst := newVolume(t, 32), newVolume(t, 32)
 		must(t, os.Mkdir(src.dir+"/dir", 0o755))
 		for _, n := range []string{"dir/file", "plain"} {
-			write(t, src.dir+"/"+n, "x")
+			writeFile(t, src.dir+"/"+n, "x")
 		}
 		runCommand(t, "chattr", "+d", src.dir+"/dir", src.dir+"/dir/file")
 		o := Options{Source: src.dir, Target: dst.dir}
@@ -226,7 +228,7 @@ func TestOtherFlagsInTargetAreMismatch(t *testing.T) {
 	for _, n := range []string{"dir", "dir/file"} {
 		src, dst := newVolume(t, 32), newVolume(t, 32)
 		must(t, os.Mkdir(src.dir+"/dir", 0o755))
-		write(t, src.dir+"/dir/file", "x")
+		writeFile(t, src.dir+"/dir/file", "x")
 		waitSettled()
 		o := Options{Source: src.dir, Target: dst.dir}
 		o.hooks.synced = func() { runCommand(t, "chattr", "+d", dst.dir+"/"+n) }

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -62,25 +63,25 @@ func TestIDsWithoutMappingFailTheCopy(t *testing.T) {
 			t.Run(name+" "+how, func(t *testing.T) {
 				src, dst := newVolume(t, 32), newVolume(t, 32)
 				must(t, os.Mkdir(src.dir+"/d", 0o755))
-				write(t, src.dir+"/f", "x")
+				writeFile(t, src.dir+"/f", "x")
 				must(t, os.Symlink("f", src.dir+"/link"))
 				must(t, os.Chown(src.dir+"/f", mappedIDs-1, 100))
 				from, to := src.dir, dst.dir
 				if how == "mount" {
 					from, to = idMapped(t, from), idMapped(t, to)
 				}
-				run := func(pass Pass) moverreport.Report {
+				run := func(pass tree.Pass) moverreport.Report {
 					c := child{Source: from, Target: to, Pass: pass}
 					if how == "mount" {
 						return c.run(t, 0)
 					}
 					return c.runIn(t, inUserNamespace())
 				}
-				if r := run(PassWhole); r.Code != moverreport.CodeOK || r.Digest == "" {
+				if r := run(tree.PassWhole); r.Code != moverreport.CodeOK || r.Digest == "" {
 					t.Fatalf("all ids have a mapping: %+v", r)
 				}
 				must(t, spoil(src.dir))
-				for _, pass := range []Pass{PassFirst, PassWhole} {
+				for _, pass := range []tree.Pass{tree.PassFirst, tree.PassWhole} {
 					r := run(pass)
 					if r.Code != moverreport.CodeNotFaithful || !strings.Contains(r.Message, "hostUsers: true") {
 						t.Errorf("%+v", r)

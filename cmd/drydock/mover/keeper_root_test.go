@@ -9,6 +9,9 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/write"
 )
 
 // The source is in use, so a first pass reads a small file of it only once. It reads the file again to verify it if the hash of
@@ -17,13 +20,13 @@ func TestSmallFilesOfSourceAreReadOnce(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	runCommand(t, "mount", "-o", "remount,strictatime", src.dir)
 	at := func(name string) string { return filepath.Join(src.dir, name) }
-	write(t, at("small"), "x")
-	write(t, at("one read"), strings.Repeat("x", copyRangeMin-1))
-	write(t, at("zeros"), strings.Repeat("\x00", 5000))
-	write(t, at("large"), strings.Repeat("x", bufferSize+1))
-	write(t, at("attribute"), "x")
+	writeFile(t, at("small"), "x")
+	writeFile(t, at("one read"), strings.Repeat("x", write.CopyRangeMin-1))
+	writeFile(t, at("zeros"), strings.Repeat("\x00", 5000))
+	writeFile(t, at("large"), strings.Repeat("x", fsys.BufferSize+1))
+	writeFile(t, at("attribute"), "x")
 	must(t, unix.Setxattr(at("attribute"), "user.x", []byte("y"), 0))
-	write(t, at("linked"), "x")
+	writeFile(t, at("linked"), "x")
 	must(t, os.Link(at("linked"), at("linked too")))
 	waitSettled()
 	readAgain := map[string]bool{"large": true, "attribute": true, "linked": true}
@@ -62,7 +65,7 @@ func accessTime(t *testing.T, path string) unix.Timespec {
 func TestChangeAfterCopyingIsSeen(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	path := src.dir + "/f"
-	write(t, path, "before")
+	writeFile(t, path, "before")
 	waitSettled()
 	info, err := os.Stat(path)
 	must(t, err)
@@ -82,7 +85,7 @@ func TestChangeAfterCopyingIsSeen(t *testing.T) {
 // Invariants: I1.
 func TestDamagedCopyOfSmallFileIsFound(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	write(t, src.dir+"/f", "before")
+	writeFile(t, src.dir+"/f", "before")
 	waitSettled()
 	info, err := os.Stat(src.dir + "/f")
 	must(t, err)

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 
+	"drydock.dev/cmd/drydock/mover/fsys"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -108,7 +109,7 @@ func dataMap(t testing.TB, path string) string {
 	must(t, err)
 	var b strings.Builder
 	for off := int64(0); off < st.Size(); {
-		from, to, err := seekData(int(f.Fd()), off, st.Size())
+		from, to, err := fsys.SeekData(int(f.Fd()), off, st.Size())
 		must(t, err)
 		if from < to {
 			fmt.Fprintf(&b, "%d-%d ", from, to)

@@ -8,6 +8,8 @@ import (
 	"os"
 	"sync"
 	"testing"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // lateMover is a mover whose node loses its network during a first pass. The cluster declares its pod ended, another mover completes the
@@ -25,24 +27,24 @@ type lateMover struct {
 func newLateMover(t *testing.T, src, dst string, hook func(hang func()) hooks) *lateMover {
 	m := &lateMover{t: t, src: src, dst: dst, hangs: make(chan struct{}), network: make(chan struct{}), ended: make(chan error, 1)}
 	var once sync.Once
-	o := m.options(PassFirst)
+	o := m.options(tree.PassFirst)
 	o.hooks = hook(func() { once.Do(func() { close(m.hangs); <-m.network }) })
 	go func() { _, err := Copy(context.Background(), o); m.ended <- err }()
 	<-m.hangs
 	return m
 }
 
-func (m *lateMover) options(pass Pass) Options {
+func (m *lateMover) options(pass tree.Pass) Options {
 	return Options{Source: m.src, Target: m.dst, Workers: 1, Token: operation, Pass: pass, OwnOnly: true}
 }
 
 // completeByAnother lets another mover complete the copy.
 func (m *lateMover) completeByAnother() {
 	m.t.Helper()
-	_, err := Copy(context.Background(), m.options(PassFirst))
+	_, err := Copy(context.Background(), m.options(tree.PassFirst))
 	must(m.t, err)
-	r, err := Copy(context.Background(), m.options(PassFinal))
-	if err != nil || r.Digest == "" {
+	r, err := Copy(context.Background(), m.options(tree.PassFinal))
+	if err != nil || !r.Verified {
 		m.t.Fatalf("%+v %v", r, err)
 	}
 }
@@ -72,7 +74,7 @@ func (m *lateMover) expectUntouched(path string) {
 func TestLateMoverReplacesNoLiveFile(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for _, name := range []string{"a", "ledger", "z"} {
-		write(t, src+"/"+name, "old contents of "+name)
+		writeFile(t, src+"/"+name, "old contents of "+name)
 	}
 	m := newLateMover(t, src, dst, func(hang func()) hooks {
 		return hooks{source: func(_, path string) error {
@@ -83,7 +85,7 @@ func TestLateMoverReplacesNoLiveFile(t *testing.T) {
 		}}
 	})
 	m.completeByAnother()
-	write(t, dst+"/ledger", "new contents")
+	writeFile(t, dst+"/ledger", "new contents")
 	m.expectUntouched("ledger")
 }
 
@@ -105,7 +107,7 @@ func TestLateMoverWritesNoPieceOfLiveFile(t *testing.T) {
 func TestLateMoverPatchesNoLiveFile(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	must(t, os.WriteFile(src+"/table", bytes.Repeat([]byte("old contents...."), 1<<20), 0o600))
-	_, err := Copy(context.Background(), (&lateMover{src: src, dst: dst}).options(PassFirst))
+	_, err := Copy(context.Background(), (&lateMover{src: src, dst: dst}).options(tree.PassFirst))
 	must(t, err)
 	writeInPlace(t, src+"/table", bytes.Repeat([]byte("x"), 9<<20), 1<<20)
 	m := newLateMover(t, src, dst, func(hang func()) hooks { return hooks{wrote: func(string, int64) { hang() }} })
@@ -120,11 +122,11 @@ func TestLateMoverPatchesNoLiveFile(t *testing.T) {
 func TestLateMoverDeletesNoLiveFile(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(src+"/wal", 0o755))
-	write(t, src+"/wal/segment", "old contents")
+	writeFile(t, src+"/wal/segment", "old contents")
 	m := newLateMover(t, src, dst, func(hang func()) hooks { return hooks{copying: func(string) { hang() }} })
-	write(t, src+"/wal/segment", "old contents, and the last ones before the stop")
+	writeFile(t, src+"/wal/segment", "old contents, and the last ones before the stop")
 	m.completeByAnother()
-	write(t, dst+"/wal/segment", "new contents")
+	writeFile(t, dst+"/wal/segment", "new contents")
 	m.expectUntouched("wal/segment")
 }
 

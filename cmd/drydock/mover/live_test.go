@@ -76,7 +76,7 @@ func (w *live) pick() string {
 func (w *live) newFile() string {
 	w.made++
 	path := filepath.Join(w.dir, fmt.Sprintf("new%d", w.made))
-	write(w.t, path, strings.Repeat("n", w.r.IntN(100_000)))
+	writeFile(w.t, path, strings.Repeat("n", w.r.IntN(100_000)))
 	return path
 }
 

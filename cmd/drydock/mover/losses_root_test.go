@@ -15,7 +15,7 @@ const prealloc = 8 << 20
 // preallocate writes a file of one page and reserves space for it, within its size or beyond it.
 func preallocate(t testing.TB, path string, mode uint32) {
 	t.Helper()
-	write(t, path, strings.Repeat("x", 4096))
+	writeFile(t, path, strings.Repeat("x", 4096))
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	must(t, err)
 	must(t, unix.Fallocate(int(f.Fd()), mode, 0, prealloc))
@@ -30,7 +30,7 @@ func TestSettingsThatTheCopyLosesAreWarnedOf(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
-			write(t, src.dir+"/plain", strings.Repeat("x", 1<<20))
+			writeFile(t, src.dir+"/plain", strings.Repeat("x", 1<<20))
 			sparse, err := os.Create(src.dir + "/sparse")
 			must(t, err)
 			for i := range int64(2000) {
@@ -50,7 +50,7 @@ func TestSettingsThatTheCopyLosesAreWarnedOf(t *testing.T) {
 			if name == "xfs" {
 				runCommand(t, "chattr", "-p", "42", src.dir+"/dir", src.dir+"/dir/within")
 				want = append(want, `the project id (chattr -p) of 2 entries is not copied. First: "dir"`)
-				write(t, src.dir+"/hint", "")
+				writeFile(t, src.dir+"/hint", "")
 				runCommand(t, "xfs_io", "-c", "extsize 1m", src.dir+"/hint")
 				want = append([]string{`the extent size hint (xfs_io, extsize) of 1 entry is not copied. First: "hint"`}, want...)
 			}
@@ -71,7 +71,7 @@ func TestProjectOfTheVolumeIsTheQuotaOfThePlatform(t *testing.T) {
 	setProjectInheritance(t, src.dir, "7")
 	setProjectInheritance(t, dst.dir, "8")
 	must(t, os.Mkdir(src.dir+"/dir", 0o755))
-	write(t, src.dir+"/dir/file", "x")
+	writeFile(t, src.dir+"/dir/file", "x")
 	waitSettled()
 	if r := runFirstPass(t, firstPass(src.dir, dst.dir)); len(r.Warnings) != 0 {
 		t.Errorf("%q", r.Warnings)

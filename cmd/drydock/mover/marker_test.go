@@ -7,6 +7,8 @@ import (
 	"slices"
 	"testing"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/target"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -14,12 +16,13 @@ import (
 // nothing about the marker. The code must be one that is retried: with TargetNotEmpty, backup ends the operation and retains all targets of
 // the member as volumes with foreign data.
 func TestUnreadableMarkerIsNoForeignTarget(t *testing.T) {
-	f, err := os.Create(t.TempDir() + "/" + markerName)
+	f, err := os.Create(t.TempDir() + "/" + target.MarkerName)
 	must(t, err)
 	must(t, f.Close()) // fstat fails now, and the marker exists
-	c := &copier{marker: f}
-	err = c.checkOwned()
-	if e := toError(err, nil); e == nil || e.Reason != moverreport.ReasonIOError || slices.Contains(moverreport.FinalCodes(), int32(e.Code)) {
+	c := &target.Owner{Marker: f}
+	err = c.CheckOwned()
+	e := fault.ToError(err, nil)
+	if e == nil || e.Reason != moverreport.ReasonIOError || slices.Contains(moverreport.FinalCodes(), int32(e.Code)) {
 		t.Errorf("%v", err)
 	}
 }

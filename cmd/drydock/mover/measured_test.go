@@ -9,12 +9,14 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // measured is a pass in a separate process, so that its memory can be measured. Unlike child, it has no hooks.
 type measured struct {
 	Source, Target string
-	Pass           Pass
+	Pass           tree.Pass
 	NoVerify       bool
 	Profile        string // writes a CPU profile to this file; "" writes none
 }
@@ -36,7 +38,7 @@ func measuredMain(spec string) int {
 	stop := startProfile(m.Profile)
 	began := time.Now()
 	result, err := Copy(context.Background(), Options{Source: m.Source, Target: m.Target, Pass: m.Pass, NoVerify: m.NoVerify,
-		Token: operation, Settled: settled, OwnOnly: true, Refill: true, ProgressInterval: time.Second})
+		Token: operation, Settled: settled, OwnOnly: true, Refill: true, ProgressInterval: time.Second, Record: recordOf(m.Target)})
 	report := measurement{Seconds: time.Since(began).Seconds(), Peak: peakMemory(), Result: result}
 	stop()
 	if err != nil {

@@ -4,16 +4,22 @@ package mover
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math"
 	"os"
+	"runtime/debug"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/forecast"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/pool"
+	"drydock.dev/cmd/drydock/mover/progress"
+	"drydock.dev/cmd/drydock/mover/record"
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/cmd/drydock/mover/units"
+	"drydock.dev/cmd/drydock/mover/write"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -25,18 +31,19 @@ type Options struct {
 
 	Workers  int  // files copied at once; 0 derives it from the number of CPUs
 	Checksum bool // compare contents, not only size and mtime, before a file counts as copied
-	NoVerify bool // skip the verification; the result has no digest then
+	NoVerify bool // skip the verification
 
-	Pass    Pass          // PassWhole is an ordinary copy
-	Token   string        // the operation that the first and final passes belong to
-	Member  string        // the process that writes to the source; contents verified under another one are read again
-	Mount   string        // names the mounts of both volumes, and changes if one is unmounted; the same applies
-	OwnOnly bool          // fail if the target holds data that no pass with this Token wrote
-	Refill  bool          // with OwnOnly: accept a target without this Token's marker, left by a completed final pass
-	Settled time.Duration // for a first pass, see DefaultSettled; 0 means that default
-	Margin  int           // percent of the target's size that must stay free; 0 disables the check
-	Last    Result        // of the last first pass in this process over the same trees, or the zero value
-	Limit   *Limiter      // bandwidth limit of a first pass; nil means none
+	Pass    tree.Pass         // PassWhole is an ordinary copy
+	Token   string            // the operation that the first and final passes belong to
+	Member  string            // the process that writes to the source; contents verified under another one are read again
+	Mount   string            // names the mounts of both volumes, and changes if one is unmounted; the same applies
+	OwnOnly bool              // fail if the target holds data that no pass with this Token wrote
+	Refill  bool              // with OwnOnly: accept a target without this Token's marker, left by a completed final pass
+	Settled time.Duration     // for a first pass, see DefaultSettled; 0 means that default
+	Margin  int               // percent of the target's size that must stay free; 0 disables the check
+	Last    Result            // of the last first pass in this process over the same trees, or the zero value
+	Record  string            // a file outside of both trees that carries the record from a first pass to the next process; "" for none
+	Limit   *progress.Limiter // bandwidth limit of a first pass; nil means none
 
 	Progress         func(moverreport.Progress) // called by one goroutine at a time; may be nil
 	ProgressInterval time.Duration              // at most one call per interval, and one at each phase change; 0 means phase changes only
@@ -51,16 +58,16 @@ type Result struct {
 	Skipped  int64    // entries that the target already had
 	Deleted  int64    // entries removed from the target, the contents of directories included
 	Total    int64    // data bytes of the source, written or not
-	Digest   string   // of both trees in hex, see Digest; "" unless they were verified to be equal
+	Verified bool     // both trees were read back and compared
 	Warnings []string // problems that did not fail the copy, a sentence each
 
-	Pass                         Pass
+	Pass                         tree.Pass
 	Changed                      int64 // entries that changed while a first pass read them
 	RecordedFiles, RecordedBytes int64 // verified by a first pass: the final pass need not read them
 	TrustedFiles, TrustedBytes   int64 // not read: verified by an earlier pass and unchanged since
 
-	Figures Figures         // of a first pass that succeeded
-	state   *firstPassState // of a first pass that succeeded; nil otherwise
+	Figures forecast.Figures    // of a first pass that succeeded
+	state   *forecast.FirstPass // of a first pass that succeeded; nil otherwise
 }
 
 // Copy makes Target a faithful copy of Source. Any error is an *Error. Copy is safe to repeat, see the package comment.
@@ -69,227 +76,162 @@ func Copy(ctx context.Context, o Options) (Result, error) {
 	tuneCollector()
 	c, err := newCopier(o)
 	if err != nil {
-		return Result{}, toError(err, nil)
+		return Result{}, fault.ToError(err, nil)
 	}
 	defer c.close()
 	err = c.run(ctx, o)
-	if e := toError(err, c.dst); e != nil {
+	if e := fault.ToError(err, c.Dst); e != nil {
 		return c.result(), e
 	}
 	return c.result(), nil
 }
 
 func newCopier(o Options) (*copier, error) {
-	src, err := openRoot(o.Source, source)
+	src, err := fsys.OpenRoot(o.Source, fault.Source)
 	if err != nil {
-		return nil, rootError(err)
+		return nil, fault.RootError(err)
 	}
-	dst, err := openRoot(o.Target, target)
+	dst, err := fsys.OpenRoot(o.Target, fault.Target)
 	if err != nil {
-		src.close()
-		return nil, rootError(err)
+		src.Close()
+		return nil, fault.RootError(err)
 	}
-	if err := checkSeparate(src, dst); err != nil {
-		src.close()
-		dst.close()
+	if err := fsys.CheckSeparate(src, dst); err != nil {
+		src.Close()
+		dst.Close()
 		return nil, err
 	}
-	c := &copier{
-		src: src, dst: dst, checksum: o.Checksum, hooks: o.hooks,
-		pass: o.Pass, token: o.Token, settled: o.Settled, margin: o.Margin, ownOnly: o.OwnOnly, refill: o.Refill, limit: o.Limit,
-		last: o.Last.state, workers: workerCount(o.Workers), meter: newMeter(o.Progress, o.ProgressInterval),
-	}
 	if o.hooks.fileSystem != nil {
-		src.kind, dst.kind = o.hooks.fileSystem(source), o.hooks.fileSystem(target)
+		src.Kind, dst.Kind = o.hooks.fileSystem(fault.Source), o.hooks.fileSystem(fault.Target)
 	}
-	if c.settled <= 0 {
-		c.settled = DefaultSettled
+	return assemble(src, dst, o), nil
+}
+
+// copier is one copy.
+type copier struct {
+	*tree.Job
+	own   *target.Owner
+	roots *target.Roots
+	trust *record.Trust
+	flags *write.Flags
+	dirs  *write.Dirs
+	files *write.Files
+	links *write.Links
+	hooks *hooks
+
+	scanBegan  time.Time
+	recordPath string
+	saved      *record.Record      // what this first pass recorded; nil if nothing was recorded
+	last       *forecast.FirstPass // of the last first pass in this process; may be nil
+	keeper     units.Keeper
+	cost       costs
+	state      *forecast.FirstPass // nil until a first pass has succeeded
+	measured   forecast.Figures    // zero until then
+	verified   bool
+}
+
+// assemble makes a copier of its parts.
+func assemble(src, dst *fsys.Root, o Options) *copier {
+	c := &copier{recordPath: o.Record, last: o.Last.state, hooks: &o.hooks}
+	c.Job = &tree.Job{
+		Src: src, Dst: dst, Pass: o.Pass, Workers: pool.Workers(o.Workers), Limit: o.Limit,
+		Meter:    progress.NewMeter(o.Progress, o.ProgressInterval),
+		Problems: &fault.Problems{SourceActive: o.Pass == tree.PassFirst, SelinuxCause: c.selinuxCause},
 	}
-	c.twoPass.id.member, c.twoPass.id.mount = o.Member, o.Mount
-	c.problems.sourceActive = c.pass == PassFirst
-	c.problems.selinuxCause = c.selinuxCause
-	return c, nil
+	c.trust = &record.Trust{Pass: o.Pass, Settled: o.Settled, Problems: c.Problems, Seams: c.hooks, Dev: src.Self.Dev}
+	c.trust.Id.Token, c.trust.Id.Member, c.trust.Id.Mount = o.Token, o.Member, o.Mount
+	if o.Settled <= 0 {
+		c.trust.Settled = record.DefaultSettled
+	}
+	c.own = &target.Owner{Job: c.Job, Token: o.Token, OwnOnly: o.OwnOnly, Refill: o.Refill, Margin: o.Margin, Seams: c.hooks}
+	c.roots = &target.Roots{Job: c.Job}
+	c.flags = &write.Flags{Job: c.Job, Own: c.own}
+	c.links = &write.Links{Job: c.Job, Own: c.own}
+	content := &write.Contents{Job: c.Job, Own: c.own, Trust: c.trust, Flags: c.flags, Seams: c.hooks}
+	c.dirs = &write.Dirs{Job: c.Job, Own: c.own, Roots: c.roots, Flags: c.flags, Content: content}
+	c.files = &write.Files{
+		Job: c.Job, Own: c.own, Trust: c.trust, Flags: c.flags, Content: content, Links: c.links, Keeper: &c.keeper,
+		Kept: c.last.KeptHashes(), Effort: &c.cost.copy, Checksum: o.Checksum, Seams: c.hooks,
+	}
+	return c
 }
 
 func (c *copier) close() {
-	c.meter.close()
-	c.releaseTarget()
-	c.src.close()
-	c.dst.close()
-	c.twoPass.earlier.close()
-	c.twoPass.current.close()
+	c.Meter.Close()
+	c.own.ReleaseTarget()
+	c.Src.Close()
+	c.Dst.Close()
 }
 
 // run goes through the phases. Collected problems end it before a phase that could do harm or would be in vain. Nothing
 // is deleted if the source could not be read completely, and a target that is known to be unfaithful is not verified.
 func (c *copier) run(ctx context.Context, o Options) (err error) {
-	c.meter.enter(moverreport.PhaseScan)
-	if err := c.beginTwoPass(ctx); err != nil {
+	c.Meter.Enter(moverreport.PhaseScan)
+	if err := c.trust.Begin(ctx, c.Src, c.Dst, c.last.LastRecord(), c.recordPath); err != nil {
 		return err
 	}
-	unusable := c.openRecord(!o.NoVerify)
-	var presumes func(*meta) bool
-	if c.twoPass.presume {
-		presumes = c.presumesFile
-	}
 	c.scanBegan = time.Now()
-	if c.tree, err = scanWith(ctx, c.src, c.workers, c.meter, &c.problems, presumes); err != nil {
+	if c.Tree, err = tree.Scan(ctx, c.Src, c.Workers, c.Meter, c.Problems); err != nil {
 		return err
 	}
 	c.cost.scan = time.Since(c.scanBegan)
-	if err := c.problems.err(); err != nil {
+	if c.trust.Current != nil {
+		c.trust.Current.Reserve(c.Meter.FilesTotal.Load())
+	}
+	if err := c.Problems.Err(); err != nil {
 		return err
 	}
-	if err := c.checkTarget(unusable); err != nil {
+	if err := c.checkTarget(); err != nil {
 		return err
 	}
-	c.meter.enter(moverreport.PhaseCopy)
-	return c.transferWithRepeat(ctx, o.NoVerify)
+	c.Meter.Enter(moverreport.PhaseCopy)
+	return c.transfer(ctx, o.NoVerify)
 }
 
 // checkTarget fails before any data is written or deleted if the target cannot become faithful, belongs to another
-// operation or is too small. unusable says why there is no record of an earlier pass.
-func (c *copier) checkTarget(unusable error) error {
-	if err := c.checkRoot(); err != nil {
+// operation or is too small.
+func (c *copier) checkTarget() error {
+	if err := c.roots.CheckRoot(); err != nil {
 		return err
 	}
-	if err := c.checkOwnership(); err != nil {
+	if err := c.own.CheckOwnership(); err != nil {
 		return err
 	}
-	c.useRecord(unusable)
-	return c.checkSpaceBefore()
+	return c.own.CheckSpaceBefore()
 }
 
 func (c *copier) result() Result {
 	r := Result{
-		Bytes: c.bytes.Load(), Files: c.files.Load(), Skipped: c.skipped.Load(), Deleted: c.deleted.Load(),
-		Total:  c.meter.bytesTotal.Load(),
-		Digest: c.digest, Warnings: c.problems.allWarnings(), Pass: c.pass,
-		TrustedFiles: c.trustedFiles.Load(), TrustedBytes: c.trustedBytes.Load(), Changed: c.problems.changed,
+		Bytes: c.Done.Bytes.Load(), Files: c.Done.Files.Load(), Skipped: c.Done.Skipped.Load(), Deleted: c.Done.Deleted.Load(),
+		Total:    c.Meter.BytesTotal.Load(),
+		Verified: c.verified, Warnings: c.Problems.AllWarnings(), Pass: c.Pass,
+		TrustedFiles: c.trust.Files.Load(), TrustedBytes: c.trust.Bytes.Load(), Changed: c.Problems.Changed,
 		state: c.state, Figures: c.measured,
 	}
-	if fresh := c.twoPass.current; fresh != nil {
-		r.RecordedFiles, r.RecordedBytes = fresh.files, fresh.bytes
+	if fresh := c.trust.Current; fresh != nil {
+		r.RecordedFiles, r.RecordedBytes = int64(len(fresh.Files)), fresh.Bytes
 	}
-	if c.tree != nil && len(c.tree.nested) > 0 {
+	if c.Tree != nil && len(c.Tree.Nested) > 0 {
 		r.Warnings = append(r.Warnings, fmt.Sprintf(
 			"subvolumes of the source are plain directories in the target (%d, the first is %s); their contents are copied",
-			len(c.tree.nested), quote(c.tree.nested[0])))
+			len(c.Tree.Nested), fault.Quote(c.Tree.Nested[0])))
 	}
 	return r
-}
-
-// hooks let tests act at exact moments.
-type hooks struct {
-	copying func(path string)              // after a file was read, before it is checked for changes
-	synced  func()                         // between sync and verify
-	source  func(op, path string) error    // fails the reading of a source file
-	wrote   func(path string, bytes int64) // after a piece of a file was written
-
-	fileSystem  func(side) int64     // replaces the file system type of statfs
-	flushed     func() error         // the outcome of flushing the source
-	clockOffset func() time.Duration // replaces that of this node's clock
-	noSettling  bool                 // a first pass skips the flush of the source and records recently changed files, too
-	confirmed   func(path string)    // between reading a file and recording it
-	recording   func()               // between writing the record and giving it its name
-	selinux     func() string        // replaces the SELinux context of this process
-	anyFile     bool                 // a regular file counts as a device
-	statfs      func(*unix.Statfs_t) // changes the target's statfs result
-	noPages     bool                 // no page of a record stays in memory
-	runEntries  int                  // replaces the number of entries of a record that are in memory
-}
-
-// copier is one copy. The fields before the field problems do not change after the scan.
-type copier struct {
-	src, dst  *root
-	tree      *tree
-	scanBegan time.Time
-	workers   int
-	checksum  bool
-	pass      Pass
-	token     string
-	settled   time.Duration
-	margin    int
-	ownOnly   bool
-	refill    bool
-	limit     *Limiter
-	ownNames  []string // names in the target's root that belong to the mover
-	marker    *os.File // nil if the target has no marker; see checkOwned
-	hooks     hooks
-	meter     *meter
-	problems  problems
-
-	temps       atomic.Uint64 // numbers the temporary names
-	noRange     atomic.Bool   // copy_file_range does not work between these two file systems
-	inodeOwners sync.Map      // inode of the target → the *group that uses it
-	tryFlags    sync.Once     // sets lacksFlags, see missingFlags
-	lacksFlags  uint32
-	unsetFlags  atomic.Uint32 // could not be set or removed on some entry, which a warning names
-
-	bytes, files, skipped, deleted atomic.Int64
-	trustedFiles, trustedBytes     atomic.Int64
-
-	twoPass  twoPassState
-	last     *firstPassState // of the last first pass in this process; may be nil
-	keeper   keeper
-	cost     costs
-	state    *firstPassState // nil until a first pass has succeeded
-	measured Figures         // zero until then
-
-	digest string
-}
-
-// twoPassState is the additional state of a copy in two passes. Its zero value trusts nothing and records nothing.
-type twoPassState struct {
-	id      recordID
-	earlier *record       // the entries that an earlier first pass verified; nil if nothing is trusted
-	presume bool          // see fill.go
-	current *recordWriter // what this first pass verifies; nil if nothing is recorded
-	saved   *inodeSet     // the files that it recorded; nil if nothing was recorded
-	bound   unixTime      // files that changed at this time or later are not recorded, and big files must be older, see isOld
-	clock   time.Duration // clockOffset at the same moment
-
-	misjudged atomic.Bool // a presumption was wrong
 }
 
 // costs are the durations of a pass's phases.
 type costs struct {
 	scan, steps, flush time.Duration // steps: preparation, links and directory attributes
-	copy, check        effort
+	copy, check        forecast.Effort
 }
 
-// Pass is the kind of a copy.
-type Pass int
+// gcPercent lets the heap grow by half between two collections. Most of it is the tree, which has no pointers to follow, so
+// a collection is cheap.
+const gcPercent = 50
 
-// A volume is copied either in one pass, or in any number of first passes and then one final pass.
-const (
-	PassWhole Pass = iota // nothing writes to the source
-	PassFirst             // the source is in use: entries that change are tolerated, all others are verified and recorded
-	PassFinal             // nothing writes to the source: recorded entries that have not changed are not read again
-)
-
-// NewReport returns the report of a copy from the values that Copy returned.
-func NewReport(r Result, err error, took time.Duration) moverreport.Report {
-	report := moverreport.Report{
-		Result: "copied", Code: moverreport.CodeOK, Reason: moverreport.ReasonCopied, Message: "the target is a verified copy of the source",
-		Bytes: r.Bytes, Files: r.Files, Skipped: r.Skipped, Deleted: r.Deleted, Total: r.Total, Digest: r.Digest,
-		Seconds: math.Round(took.Seconds()*1000) / 1000, Warnings: r.Warnings,
-		Changed: r.Changed, RecordedFiles: r.RecordedFiles, RecordedBytes: r.RecordedBytes,
-		TrustedFiles: r.TrustedFiles, TrustedBytes: r.TrustedBytes,
+// tuneCollector sets the percentage for this process, unless the environment sets one.
+var tuneCollector = sync.OnceFunc(func() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
 	}
-	switch {
-	case r.Pass == PassFirst:
-		report.Result, report.Reason = "first-pass", moverreport.ReasonFirstPassDone
-		report.Message = "the target holds most of the source's data. A final pass completes the copy"
-	case r.Digest == "":
-		report.Message = "the target is a copy of the source, which was not verified"
-	}
-	if err == nil {
-		return report
-	}
-	e := toError(err, nil)
-	errors.As(err, &e)
-	report.Result, report.Code, report.Reason, report.Message = "failed", e.Code, e.Reason, e.Message
-	report.Count, report.Problems = e.Count, e.Paths
-	return report
-}
+})

@@ -13,6 +13,10 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/cmd/drydock/mover/units"
 )
 
 // mutator changes a tree at random. It ignores operations that fail.
@@ -31,7 +35,7 @@ func (m *mutator) note(format string, args ...any) {
 func (m *mutator) paths(kind fs.FileMode, isWanted bool) []string {
 	var all []string
 	_ = filepath.WalkDir(m.root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && path != m.root && (d.Type() == kind) == isWanted && !strings.HasPrefix(d.Name(), tempPrefix) {
+		if err == nil && path != m.root && (d.Type() == kind) == isWanted && !strings.HasPrefix(d.Name(), target.TempPrefix) {
 			all = append(all, path)
 		}
 		return nil
@@ -66,7 +70,7 @@ func (m *mutator) newPath() string { return filepath.Join(m.dir(), m.name()) }
 
 // bigSize returns a size near a border of a unit or of the smallest big file.
 func (m *mutator) bigSize() int64 {
-	return max(0, bigFileMin+int64(m.r.IntN(20)-2)*unitSize+[]int64{-1, 0, 1, 4095, 4096, 12345}[m.r.IntN(6)])
+	return max(0, tree.BigFileMin+int64(m.r.IntN(20)-2)*units.Size+[]int64{-1, 0, 1, 4095, 4096, 12345}[m.r.IntN(6)])
 }
 
 var extremeTimes = []int64{-1 << 31, -1, 0, 1, 1<<31 - 1, 1 << 31, 1 << 32, 1_700_000_000, 7_000_000_000}

@@ -7,6 +7,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
 )
 
 // subvolumes fills a btrfs volume with files below two subvolumes. Their inode numbers occur in the root, too.
@@ -19,7 +22,7 @@ func subvolumes(t testing.TB) volume {
 			runCommand(t, "btrfs", "-q", "subvolume", "create", v.dir+dir)
 		}
 		for _, n := range []string{"a", "b", "c", "d"} {
-			write(t, v.dir+dir+"/"+n, dir+n)
+			writeFile(t, v.dir+dir+"/"+n, dir+n)
 		}
 		must(t, os.Link(v.dir+dir+"/a", v.dir+dir+"/linked"))
 		must(t, os.Link(v.dir+dir+"/b", v.dir+dir+"/also"))
@@ -60,8 +63,8 @@ func TestSubvolumesInTwoPasses(t *testing.T) {
 	if r := runFirstPass(t, firstPass(src.dir, dst.dir)); r.RecordedFiles != 4 {
 		t.Fatalf("exactly the files of the root should be recorded: %+v", r)
 	}
-	write(t, filepath.Join(src.dir, "pgdata/base/d"), "changed")
-	write(t, filepath.Join(src.dir, "pgdata/new"), "new")
+	writeFile(t, filepath.Join(src.dir, "pgdata/base/d"), "changed")
+	writeFile(t, filepath.Join(src.dir, "pgdata/new"), "new")
 	if r := copyTree(t, finalPass(src.dir, dst.dir)); r.TrustedFiles != 6 || r.Files != 2 {
 		t.Errorf("%+v", r)
 	}
@@ -71,25 +74,25 @@ func TestSubvolumesInTwoPasses(t *testing.T) {
 // Kernels before 5.8 do not distinguish a subvolume from a mount.
 func TestSubvolumeIsNotFaithfulWhereMountsAreUnknown(t *testing.T) {
 	src := subvolumes(t)
-	r, err := openRoot(src.dir, source)
+	r, err := fsys.OpenRoot(src.dir, fault.Source)
 	must(t, err)
-	defer r.close()
-	st, err := statEntry(r.fd, "pgdata")
+	defer r.Close()
+	st, err := fsys.StatEntry(r.Fd, "pgdata")
 	must(t, err)
 	for name, row := range map[string]struct {
 		root, entry uint64
 		want        bool
 	}{
-		"the mounts are known and the same":             {r.mount, st.mount, false},
-		"the mounts are known and differ":               {r.mount + 1, st.mount, true},
+		"the mounts are known and the same":             {r.Mount, st.Mount, false},
+		"the mounts are known and differ":               {r.Mount + 1, st.Mount, true},
 		"the kernel reports no mounts":                  {0, 0, true},
-		"the kernel does not report the entry's mount":  {r.mount, 0, true},
-		"the kernel does not report the volume's mount": {0, st.mount, true},
+		"the kernel does not report the entry's mount":  {r.Mount, 0, true},
+		"the kernel does not report the volume's mount": {0, st.Mount, true},
 	} {
-		r.mount, st.mount = row.root, row.entry
-		if got := r.isElsewhere(&st); got != row.want {
+		r.Mount, st.Mount = row.root, row.entry
+		if got := r.IsElsewhere(&st); got != row.want {
 			t.Errorf("%s: %v", name, got)
 		}
-		r.mount, st.mount = 1, 1
+		r.Mount, st.Mount = 1, 1
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -33,14 +34,14 @@ func volumes(t *testing.T) (src, dst volume) {
 	t.Helper()
 	src, dst = newVolume(t, 32), newVolume(t, 32)
 	must(t, os.Mkdir(src.dir+"/data", 0o700))
-	write(t, src.dir+"/data/table", strings.Repeat("row", 1000))
-	write(t, src.dir+"/conf", "conf")
+	writeFile(t, src.dir+"/data/table", strings.Repeat("row", 1000))
+	writeFile(t, src.dir+"/conf", "conf")
 	must(t, os.Link(src.dir+"/conf", src.dir+"/data/conf"))
 	must(t, os.Symlink("conf", src.dir+"/link"))
 	must(t, unix.Mkfifo(src.dir+"/fifo", 0o600))
 	must(t, unix.Mknod(src.dir+"/sock", unix.S_IFSOCK|0o600, 0))
 	must(t, os.Mkdir(src.dir+"/read-only", 0o755))
-	write(t, src.dir+"/read-only/f", "x")
+	writeFile(t, src.dir+"/read-only/f", "x")
 	must(t, unix.Setxattr(src.dir+"/conf", "user.k", []byte("v"), 0))
 	runCommand(t, "setfacl", "-m", "u:55:r", src.dir+"/conf")
 	chownTree(t, src.dir, user, fsGroup)
@@ -93,7 +94,7 @@ func TestUserCannotReproduceForeignEntries(t *testing.T) {
 	}{
 		"files of others": {func(t *testing.T, dir string) {
 			for _, n := range []string{"o1", "o2", "o3", "o4", "o5", "o6", "data/o7"} {
-				write(t, dir+"/"+n, "x")
+				writeFile(t, dir+"/"+n, "x")
 				must(t, os.Chown(dir+"/"+n, 4242, 4242))
 			}
 		}, []string{"setting owner 4242:4242"}, 7},
@@ -114,7 +115,7 @@ func TestUserCannotReproduceForeignEntries(t *testing.T) {
 		"a directory in the way": {func(t *testing.T, dir string) {
 			must(t, os.MkdirAll(dir+"/theirs/a/b", 0o755))
 			chownTree(t, dir+"/theirs", user, fsGroup)
-			write(t, dir+"/theirs/a/b/f", "x")
+			writeFile(t, dir+"/theirs/a/b/f", "x")
 		}, []string{`making the directory "theirs/a" of the target`}, 2},
 		"a device": {func(t *testing.T, dir string) {
 			must(t, unix.Mknod(dir+"/dev", unix.S_IFBLK|0o600, 1792))
@@ -128,7 +129,7 @@ func TestUserCannotReproduceForeignEntries(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := volumes(t)
-			write(t, dst.dir+"/kept", "nothing is deleted if the source cannot be read")
+			writeFile(t, dst.dir+"/kept", "nothing is deleted if the source cannot be read")
 			must(t, os.Mkdir(dst.dir+"/theirs", 0o755)) // root's
 			c.make(t, src.dir)
 			r := child{Source: src.dir, Target: dst.dir}.run(t, user)
@@ -140,7 +141,7 @@ func TestUserCannotReproduceForeignEntries(t *testing.T) {
 					t.Errorf("%q is not in %s", n, r.Message)
 				}
 			}
-			if len(r.Problems) != min(r.Count, maxShown) {
+			if len(r.Problems) != min(r.Count, fault.MaxShown) {
 				t.Errorf("%q", r.Problems)
 			}
 			_, err := os.Stat(dst.dir + "/kept")

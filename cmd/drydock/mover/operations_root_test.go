@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/cmd/drydock/mover/units"
 )
 
 // create makes a file. It never opens an entry that exists: that could be a fifo or a device.
@@ -39,7 +42,7 @@ func (m *mutator) replace(path string) error {
 	})
 }
 
-// operations change a tree. rename exchanges and hard links come often, because presumptions depend on them.
+// operations change a tree. rename exchanges and hard links come often, because the record depends on neither names nor places.
 var operations = []struct {
 	name string
 	do   func(m *mutator) error
@@ -52,7 +55,7 @@ var operations = []struct {
 		if err := create(path, []byte("a")); err != nil {
 			return err
 		}
-		return firstError(os.Truncate(path, m.bigSize()), m.writeAt(path, m.r.Int64N(bigFileMin), m.r.IntN(600_000)))
+		return firstError(os.Truncate(path, m.bigSize()), m.writeAt(path, m.r.Int64N(tree.BigFileMin), m.r.IntN(600_000)))
 	}},
 	{"directory", func(m *mutator) error { return os.Mkdir(m.newPath(), fs.FileMode(m.r.IntN(0o1000))) }},
 	{"symlink", func(m *mutator) error { return os.Symlink(m.name(), m.newPath()) }},
@@ -89,8 +92,8 @@ var operations = []struct {
 	{"write units, same size and time", func(m *mutator) error {
 		path := m.file()
 		size := m.size(path)
-		off := m.r.Int64N(size/unitSize+1) * unitSize
-		return keepTime(path, func() error { return m.writeAt(path, off, int(min(size-off, m.r.Int64N(2*unitSize)+1))) })
+		off := m.r.Int64N(size/units.Size+1) * units.Size
+		return keepTime(path, func() error { return m.writeAt(path, off, int(min(size-off, m.r.Int64N(2*units.Size)+1))) })
 	}},
 	{"truncate", func(m *mutator) error {
 		path := m.file()
@@ -103,18 +106,18 @@ var operations = []struct {
 	}},
 	{"punch", func(m *mutator) error {
 		return fallocate(m.file(), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE,
-			int64(m.r.IntN(20))*unitSize+int64(m.r.IntN(3)-1)*4096&^4095, int64(1+m.r.IntN(300_000)))
+			int64(m.r.IntN(20))*units.Size+int64(m.r.IntN(3)-1)*4096&^4095, int64(1+m.r.IntN(300_000)))
 	}},
 	{"preallocate", func(m *mutator) error {
-		return fallocate(m.file(), uint32(m.r.IntN(2))*unix.FALLOC_FL_KEEP_SIZE, m.r.Int64N(bigFileMin), 1+m.r.Int64N(200_000))
+		return fallocate(m.file(), uint32(m.r.IntN(2))*unix.FALLOC_FL_KEEP_SIZE, m.r.Int64N(tree.BigFileMin), 1+m.r.Int64N(200_000))
 	}},
 	{"zero range", func(m *mutator) error {
 		return fallocate(m.file(), unix.FALLOC_FL_ZERO_RANGE|uint32(m.r.IntN(2))*unix.FALLOC_FL_KEEP_SIZE,
-			m.r.Int64N(bigFileMin), 1+m.r.Int64N(300_000))
+			m.r.Int64N(tree.BigFileMin), 1+m.r.Int64N(300_000))
 	}},
 	{"insert or collapse range", func(m *mutator) error {
 		mode := []uint32{unix.FALLOC_FL_INSERT_RANGE, unix.FALLOC_FL_COLLAPSE_RANGE}[m.r.IntN(2)]
-		return fallocate(m.file(), mode, int64(m.r.IntN(20))*unitSize, int64(1+m.r.IntN(3))*unitSize)
+		return fallocate(m.file(), mode, int64(m.r.IntN(20))*units.Size, int64(1+m.r.IntN(3))*units.Size)
 	}},
 	{"file to directory", func(m *mutator) error {
 		p := m.file()
@@ -155,7 +158,7 @@ var operations = []struct {
 		})
 	}},
 	{"block of names", func(m *mutator) error {
-		d, n := m.dir(), blockEntries-2+m.r.IntN(5)
+		d, n := m.dir(), tree.BlockEntries-2+m.r.IntN(5)
 		for i := range n {
 			_ = unix.Mknod(fmt.Sprintf("%s/b%04d", d, i), unix.S_IFREG|0o600, 0)
 		}

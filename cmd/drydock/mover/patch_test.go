@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -67,7 +69,7 @@ func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 	changeBytes(t, r, src.dir+"/db", 100)
 	must(t, unix.Setxattr(src.dir+"/db", "user.x", []byte("2"), 0))
 	final := copyTree(t, finalPass(src.dir, dst.dir))
-	if final.Bytes != 100*compareBlock || final.Files != 1 || inodeOf(t, dst.dir+"/db") != before {
+	if final.Bytes != 100*units.CompareBlock || final.Files != 1 || inodeOf(t, dst.dir+"/db") != before {
 		t.Errorf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
@@ -132,21 +134,21 @@ func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
 	r := newRandom(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
-	write(t, src.dir+"/small", "x")
+	writeFile(t, src.dir+"/small", "x")
 	o := firstPass(src.dir, dst.dir)
 	o.hooks.copying = func(path string) { changeBytes(t, r, src.dir+"/"+path, 1) }
 	first := runFirstPass(t, o)
 	if first.Changed < 1 || first.Bytes < 16<<20 {
 		t.Fatalf("%+v", first)
 	}
-	if second := runFirstPass(t, o); second.Changed < 1 || second.Bytes > 2*compareBlock || second.RecordedFiles != 0 {
+	if second := runFirstPass(t, o); second.Changed < 1 || second.Bytes > 2*units.CompareBlock || second.RecordedFiles != 0 {
 		t.Errorf("%+v", second)
 	}
 	if _, err := os.Stat(dst.dir + "/small"); err == nil {
 		t.Error("an incomplete small file must not stay")
 	}
 	changeBytes(t, r, src.dir+"/db", 10)
-	if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes > 12*compareBlock {
+	if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes > 12*units.CompareBlock {
 		t.Errorf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir, dst.dir)
@@ -162,7 +164,7 @@ func TestPatchResumesAfterKill(t *testing.T) {
 		waitSettled()
 		runFirstPass(t, firstPass(src.dir, dst.dir))
 		changeBytes(t, r, src.dir+"/db", 60)
-		if !killed(t, child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAfter: 1 + after*20*compareBlock}, 0) {
+		if !killed(t, child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal, KillAfter: 1 + after*20*units.CompareBlock}, 0) {
 			t.Fatal("the child was not killed")
 		}
 		if final := copyTree(t, finalPass(src.dir, dst.dir)); final.Bytes == 0 || final.TrustedFiles != 0 {
@@ -215,12 +217,12 @@ func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 	must(t, os.Chown(src.dir+"/data/db", user, user))
 	must(t, os.Chmod(src.dir+"/data/db", 0o400))
 	waitSettled()
-	if r := (child{Source: src.dir, Target: dst.dir, Pass: PassFirst}).run(t, user); r.Code != moverreport.CodeOK {
+	if r := (child{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}).run(t, user); r.Code != moverreport.CodeOK {
 		t.Fatalf("%+v", r)
 	}
 	changeBytes(t, r, src.dir+"/data/db", 3)
-	final := (child{Source: src.dir, Target: dst.dir, Pass: PassFinal}).run(t, user)
-	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*compareBlock {
+	final := (child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal}).run(t, user)
+	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*units.CompareBlock {
 		t.Fatalf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir+"/data", dst.dir+"/data")
@@ -240,7 +242,7 @@ func TestPatchesOfRandomChanges(t *testing.T) {
 			at, n := r.Int64N(size+size/4), 1+r.Int64N(3<<20)
 			switch r.IntN(4) {
 			case 0:
-				must(t, f.Truncate(bigFileMin+at))
+				must(t, f.Truncate(tree.BigFileMin+at))
 			case 1:
 				must(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, at, n))
 			case 2:

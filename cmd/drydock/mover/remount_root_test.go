@@ -12,6 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -62,7 +64,7 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 			o = finalPass(src.dir, dst.dir)
 			o.Mount = "the second mover's pod"
 			result, err := Copy(context.Background(), o) // finds a copy with the same attributes, and must not accept it
-			var failure *Error
+			var failure *fault.Error
 			if !errors.As(err, &failure) || failure.Code != moverreport.CodeMismatch || result.TrustedFiles != 0 {
 				t.Errorf("the final pass ended with %v, %+v", err, result)
 			}
@@ -75,9 +77,9 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 	}
 }
 
-func metaOfFile(t *testing.T, path string) meta {
+func metaOfFile(t *testing.T, path string) fsys.Meta {
 	t.Helper()
 	var st unix.Stat_t
 	must(t, unix.Stat(path, &st))
-	return metaOf(&st)
+	return fsys.MetaOf(&st)
 }

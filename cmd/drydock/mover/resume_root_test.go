@@ -84,7 +84,7 @@ func TestTornFilesAreReplaced(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
 	must(t, os.Mkdir(filepath.Join(src.dir, "d"), 0o755))
 	for i := range 20 {
-		write(t, filepath.Join(src.dir, "d", fmt.Sprintf("f%02d", i)), strings.Repeat("x", 500_000))
+		writeFile(t, filepath.Join(src.dir, "d", fmt.Sprintf("f%02d", i)), strings.Repeat("x", 500_000))
 	}
 	must(t, os.Chmod(filepath.Join(src.dir, "d", "f07"), 0))
 	for after := range int64(6) {

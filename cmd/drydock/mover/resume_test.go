@@ -32,7 +32,7 @@ func killed(t *testing.T, c child, after time.Duration) bool {
 func TestResumeSkipsCopiedFiles(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	for i := range 20 {
-		write(t, filepath.Join(src, fmt.Sprintf("f%02d", i)), strings.Repeat("x", 1000))
+		writeFile(t, filepath.Join(src, fmt.Sprintf("f%02d", i)), strings.Repeat("x", 1000))
 	}
 	if !killed(t, child{Source: src, Target: dst, KillAtFile: 15}, 0) {
 		t.Fatal("the child was not killed")

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -40,7 +41,7 @@ func TestUserCopiesRootDirectory(t *testing.T) {
 		"an attribute of a user":              {withAttribute(fresh), fresh, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, pass := range []Pass{PassFirst, PassWhole} {
+			for _, pass := range []tree.Pass{tree.PassFirst, tree.PassWhole} {
 				src, dst := volumes(t)
 				c.src(t, src.dir)
 				c.dst(t, dst.dir)
@@ -82,13 +83,13 @@ func withAttribute(then func(t *testing.T, dir string)) func(t *testing.T, dir s
 func TestTargetThatDoesNotKeepAttributes(t *testing.T) {
 	small := []string{"mkfs.ext4", "-q", "-F", "-I", "128", "-O", "^metadata_csum"}
 	for name, put := range map[string]func(t *testing.T, dir string){
-		"a file":      func(t *testing.T, dir string) { write(t, dir+"/it", "x") },
+		"a file":      func(t *testing.T, dir string) { writeFile(t, dir+"/it", "x") },
 		"a directory": func(t *testing.T, dir string) { must(t, os.Mkdir(dir+"/it", 0o755)) },
 		"a link":      func(t *testing.T, dir string) { must(t, os.Symlink("x", dir+"/it")) },
 		"a fifo":      func(t *testing.T, dir string) { must(t, unix.Mkfifo(dir+"/it", 0o600)) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for _, pass := range []Pass{PassFirst, PassWhole} {
+			for _, pass := range []tree.Pass{tree.PassFirst, tree.PassWhole} {
 				src, dst := newVolume(t, 16), newVolume(t, 16, small...)
 				put(t, src.dir)
 				setTime(t, src.dir+"/it", 1_600_000_000_123_456_789)

@@ -8,6 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // Two claims may lead to the same folder of a network file system, mounted with different options. The device and inode
@@ -25,12 +28,12 @@ func TestSameDirectoryByTwoMountsIsRefused(t *testing.T) {
 	src := filepath.Join(base, "source")
 	runCommand(t, "mount", "-t", "overlay", "overlay", "-o", "lowerdir="+data+":"+filepath.Join(base, "empty"), src)
 	t.Cleanup(func() { runCommand(t, "umount", src) })
-	for _, pass := range []Pass{PassWhole, PassFinal, PassFirst} {
+	for _, pass := range []tree.Pass{tree.PassWhole, tree.PassFinal, tree.PassFirst} {
 		_, err := Copy(context.Background(), Options{Source: src, Target: data, Pass: pass, Token: operation, OwnOnly: true})
 		if err == nil {
 			t.Errorf("pass %d: the directory counts as a copy of itself", pass)
 		}
-		if _, left := os.Lstat(filepath.Join(data, markerName)); !errors.Is(left, os.ErrNotExist) {
+		if _, left := os.Lstat(filepath.Join(data, target.MarkerName)); !errors.Is(left, os.ErrNotExist) {
 			t.Errorf("pass %d: the marker remains in the data", pass)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -19,14 +20,14 @@ func TestLostFoundIsCopiedUnlessUnused(t *testing.T) {
 		want string // names in the target's lost+found; "-" if the file system's lost+found stays empty
 	}{
 		"as mkfs made it": {nil, func(*testing.T, string) {}, "-"},
-		"recovered files": {nil, func(t *testing.T, dir string) { write(t, dir+"/#12", "x"); write(t, dir+"/#13", "y") }, "#12,#13"},
+		"recovered files": {nil, func(t *testing.T, dir string) { writeFile(t, dir+"/#12", "x"); writeFile(t, dir+"/#13", "y") }, "#12,#13"},
 		"given to a user": {nil, func(t *testing.T, dir string) { must(t, os.Chown(dir, 1000, 1000)) }, "-"},
 		"open to others":  {nil, func(t *testing.T, dir string) { must(t, os.Chmod(dir, 0o755)) }, "-"},
 		"a user's on xfs": {[]string{"mkfs.xfs", "-q"}, func(t *testing.T, dir string) {
 			must(t, os.Chown(dir, 1000, 1000))
-			write(t, dir+"/f", "x")
+			writeFile(t, dir+"/f", "x")
 		}, "f"},
-		"of xfs":           {[]string{"mkfs.xfs", "-q"}, func(t *testing.T, dir string) { write(t, dir+"/data", "x") }, "data"},
+		"of xfs":           {[]string{"mkfs.xfs", "-q"}, func(t *testing.T, dir string) { writeFile(t, dir+"/data", "x") }, "data"},
 		"a deep directory": {nil, func(t *testing.T, dir string) { must(t, os.MkdirAll(dir+"/a/b/c", 0o700)) }, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,18 +36,18 @@ func TestLostFoundIsCopiedUnlessUnused(t *testing.T) {
 				size = 400
 			}
 			src := newVolume(t, size, c.fs...)
-			must(t, os.MkdirAll(src.dir+"/"+lostFound, 0o700))
-			c.fill(t, src.dir+"/"+lostFound)
+			must(t, os.MkdirAll(src.dir+"/"+tree.LostFound, 0o700))
+			c.fill(t, src.dir+"/"+tree.LostFound)
 			for _, dst := range []volume{newVolume(t, 32), newVolume(t, 400, "mkfs.xfs", "-q")} {
 				copyTree(t, Options{Source: src.dir, Target: dst.dir})
-				if _, err := os.Stat(dst.dir + "/" + lostFound); err != nil && c.want == "-" {
+				if _, err := os.Stat(dst.dir + "/" + tree.LostFound); err != nil && c.want == "-" {
 					continue
 				}
-				if got := namesIn(t, dst.dir+"/"+lostFound); got != strings.Trim(c.want, "-") {
+				if got := namesIn(t, dst.dir+"/"+tree.LostFound); got != strings.Trim(c.want, "-") {
 					t.Errorf("%q", got)
 				}
 				if c.want != "-" {
-					runCommand(t, "diff", "-r", src.dir+"/"+lostFound, dst.dir+"/"+lostFound)
+					runCommand(t, "diff", "-r", src.dir+"/"+tree.LostFound, dst.dir+"/"+tree.LostFound)
 				}
 			}
 		})
@@ -57,15 +58,15 @@ func TestLostFoundIsCopiedUnlessUnused(t *testing.T) {
 // lost+found stays.
 func TestCopiesInLostFoundAreDeleted(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
-	makeDeepTree(t, src.dir+"/"+lostFound, 100, "x")
+	makeDeepTree(t, src.dir+"/"+tree.LostFound, 100, "x")
 	waitSettled()
 	runFirstPass(t, ownOnly(firstPass(src.dir, dst.dir)))
-	if got := namesIn(t, dst.dir+"/"+lostFound); got != "x" {
+	if got := namesIn(t, dst.dir+"/"+tree.LostFound); got != "x" {
 		t.Fatal(got)
 	}
-	must(t, os.RemoveAll(src.dir+"/"+lostFound+"/x"))
+	must(t, os.RemoveAll(src.dir+"/"+tree.LostFound+"/x"))
 	copyTree(t, ownOnly(finalPass(src.dir, dst.dir)))
-	if got := namesIn(t, dst.dir+"/"+lostFound); got != "" {
+	if got := namesIn(t, dst.dir+"/"+tree.LostFound); got != "" {
 		t.Error(got)
 	}
 }
@@ -74,23 +75,23 @@ func TestCopiesInLostFoundAreDeleted(t *testing.T) {
 // warning.
 func TestUnreadableLostFound(t *testing.T) {
 	src, dst := volumes(t)
-	must(t, os.Chown(src.dir+"/"+lostFound, 0, 0))
+	must(t, os.Chown(src.dir+"/"+tree.LostFound, 0, 0))
 	r := child{Source: src.dir, Target: dst.dir, OwnOnly: true}.run(t, user)
 	if r.Code != moverreport.CodeOK || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "lost+found") {
 		t.Fatalf("%+v", r)
 	}
-	must(t, os.Mkdir(src.dir+"/"+lostFound+"/#11", 0o755))
+	must(t, os.Mkdir(src.dir+"/"+tree.LostFound+"/#11", 0o755))
 	r = child{Source: src.dir, Target: dst.dir}.run(t, user)
 	if r.Code != moverreport.CodeNotFaithful || !strings.Contains(r.Message, `"lost+found"`) {
 		t.Fatalf("lost+found holds a directory: %+v", r)
 	}
-	must(t, os.Remove(src.dir+"/"+lostFound+"/#11"))
+	must(t, os.Remove(src.dir+"/"+tree.LostFound+"/#11"))
 	r = child{Source: src.dir, Target: dst.dir}.run(t, user)
 	if r.Code != moverreport.CodeNotFaithful {
 		t.Fatalf("lost+found was written to after mkfs: %+v", r)
 	}
-	must(t, os.Chown(src.dir+"/"+lostFound, 0, fsGroup)) // as the kubelet does for fsGroup
-	must(t, unix.Chmod(src.dir+"/"+lostFound, 0o2770))
+	must(t, os.Chown(src.dir+"/"+tree.LostFound, 0, fsGroup)) // as the kubelet does for fsGroup
+	must(t, unix.Chmod(src.dir+"/"+tree.LostFound, 0o2770))
 	if r = (child{Source: src.dir, Target: dst.dir}).run(t, user); r.Code != moverreport.CodeOK || len(r.Warnings) != 0 {
 		t.Fatalf("lost+found is readable and empty: %+v", r)
 	}

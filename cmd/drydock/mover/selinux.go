@@ -10,12 +10,15 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
 )
 
 // selinuxCause returns the SELinux context of this process if SELinux denies it an entry of the source although the
 // entry's mode allows it. Otherwise it returns "".
-func (c *copier) selinuxCause(f *fault) string {
-	if f.side != source || !errors.Is(f, unix.EACCES) {
+func (c *copier) selinuxCause(f *fault.Fault) string {
+	if f.Side != fault.Source || !errors.Is(f, unix.EACCES) {
 		return ""
 	}
 	label := c.hooks.selinux
@@ -23,7 +26,7 @@ func (c *copier) selinuxCause(f *fault) string {
 		label = selinuxContext
 	}
 	context := label()
-	if context == "" || !c.modeAllows(f.path) {
+	if context == "" || !c.modeAllows(f.Path) {
 		return ""
 	}
 	return context
@@ -31,16 +34,16 @@ func (c *copier) selinuxCause(f *fault) string {
 
 // modeAllows reports whether owner and mode let this process read an entry of the source.
 func (c *copier) modeAllows(name string) bool {
-	if hasCapability(unix.CAP_DAC_OVERRIDE) {
+	if fault.HasCapability(unix.CAP_DAC_OVERRIDE) {
 		return true
 	}
-	by, err := self()
+	by, err := fsys.Self()
 	if err != nil {
 		return false
 	}
-	parent, dir := c.src.fd, path.Dir(name)
+	parent, dir := c.Src.Fd, path.Dir(name)
 	if dir != "." && name != "" {
-		if parent, err = c.src.openPath(dir); err != nil {
+		if parent, err = c.Src.Open(dir); err != nil {
 			return false
 		}
 		defer unix.Close(parent)
@@ -49,23 +52,8 @@ func (c *copier) modeAllows(name string) bool {
 	if name != "" {
 		base = path.Base(name)
 	}
-	st, err := statEntry(parent, base)
-	return err == nil && by.mayRead(&st)
-}
-
-// mayRead considers owner and mode only.
-func (i identity) mayRead(st *fileStat) bool {
-	need := uint32(0o4)
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		need = 0o5
-	}
-	switch {
-	case st.Uid == i.uid:
-		return st.Mode>>6&need == need
-	case i.isIn(st.Gid):
-		return st.Mode>>3&need == need
-	}
-	return st.Mode&need == need
+	st, err := fsys.StatEntry(parent, base)
+	return err == nil && by.MayRead(&st)
 }
 
 // selinuxContext returns the SELinux context of this process, or "" if SELinux does not enforce.

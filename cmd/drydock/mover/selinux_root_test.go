@@ -27,7 +27,7 @@ func TestSELinuxIsNamedIfModeAllowsAccess(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := t.TempDir(), t.TempDir()
 			must(t, os.MkdirAll(src+"/a/b", 0o755))
-			write(t, src+"/a/b/f", "x")
+			writeFile(t, src+"/a/b/f", "x")
 			o := Options{Source: src, Target: dst}
 			o.hooks.source = func(string, string) error { return c.errno }
 			o.hooks.selinux = func() string { return c.context }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fsys"
 )
 
 func TestOnlySELinuxContextsAreParsed(t *testing.T) {
@@ -24,7 +26,7 @@ func TestOnlySELinuxContextsAreParsed(t *testing.T) {
 }
 
 func TestModeAllows(t *testing.T) {
-	by := identity{1000, []int{2000, 3000}}
+	by := fsys.Identity{Uid: 1000, Groups: []int{2000, 3000}}
 	for _, c := range []struct {
 		mode, uid, gid uint32
 		want           bool
@@ -34,9 +36,9 @@ func TestModeAllows(t *testing.T) {
 		{unix.S_IFREG | 0o004, 1, 1, true}, {unix.S_IFREG | 0o770, 1, 1, false},
 		{unix.S_IFDIR | 0o500, 1000, 1, true}, {unix.S_IFDIR | 0o400, 1000, 1, false},
 	} {
-		var st fileStat
+		var st fsys.FileStat
 		st.Mode, st.Uid, st.Gid = c.mode, c.uid, c.gid
-		if got := by.mayRead(&st); got != c.want {
+		if got := by.MayRead(&st); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

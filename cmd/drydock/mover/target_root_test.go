@@ -10,32 +10,34 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
 func TestForeignTargetIsRefusedUnchanged(t *testing.T) {
 	for name, fill := range map[string]func(t *testing.T, dir string){
-		"a file":          func(t *testing.T, dir string) { write(t, dir+"/ledger", "x") },
+		"a file":          func(t *testing.T, dir string) { writeFile(t, dir+"/ledger", "x") },
 		"a directory":     func(t *testing.T, dir string) { must(t, os.Mkdir(dir+"/archive", 0o755)) },
-		"the same name":   func(t *testing.T, dir string) { write(t, dir+"/f", "other contents") },
-		"a hidden file":   func(t *testing.T, dir string) { write(t, dir+"/.hidden", "x") },
-		"recovered files": func(t *testing.T, dir string) { write(t, dir+"/"+lostFound+"/#12", "x") },
+		"the same name":   func(t *testing.T, dir string) { writeFile(t, dir+"/f", "other contents") },
+		"a hidden file":   func(t *testing.T, dir string) { writeFile(t, dir+"/.hidden", "x") },
+		"recovered files": func(t *testing.T, dir string) { writeFile(t, dir+"/"+tree.LostFound+"/#12", "x") },
 		"a file of another operation": func(t *testing.T, dir string) {
-			write(t, dir+"/"+markerName, markerMagic+"op-0\n")
-			write(t, dir+"/ledger", "x")
+			writeFile(t, dir+"/"+target.MarkerName, target.MarkerMagic+"op-0\n")
+			writeFile(t, dir+"/ledger", "x")
 		},
 		"a torn marker": func(t *testing.T, dir string) {
-			write(t, dir+"/"+markerName, "")
-			write(t, dir+"/ledger", "x")
+			writeFile(t, dir+"/"+target.MarkerName, "")
+			writeFile(t, dir+"/ledger", "x")
 		},
 		"a marker that only begins like this operation's": func(t *testing.T, dir string) {
-			write(t, dir+"/"+markerName, markerMagic+operation+"23\n")
-			write(t, dir+"/ledger", "x")
+			writeFile(t, dir+"/"+target.MarkerName, target.MarkerMagic+operation+"23\n")
+			writeFile(t, dir+"/ledger", "x")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 16), newVolume(t, 16)
-			write(t, src.dir+"/f", "contents")
+			writeFile(t, src.dir+"/f", "contents")
 			fill(t, dst.dir)
 			before := runCommand(t, "find", dst.dir, "-printf", "%p %s %T@ %C@\n")
 			for pass, o := range passes(src.dir, dst.dir) {
@@ -53,22 +55,24 @@ func TestForeignTargetIsRefusedUnchanged(t *testing.T) {
 
 func TestEmptyTargetIsAccepted(t *testing.T) {
 	for name, fill := range map[string]func(t *testing.T, dir string){
-		"nothing at all":                  func(t *testing.T, dir string) { must(t, os.Remove(dir+"/"+lostFound)) },
-		"the result of mkfs":              func(*testing.T, string) {},
-		"with the platform's group":       func(t *testing.T, dir string) { must(t, unix.Chmod(dir+"/"+lostFound, 0o2770)) },
-		"a torn marker":                   func(t *testing.T, dir string) { write(t, dir+"/"+markerName, markerMagic) },
-		"the marker of another operation": func(t *testing.T, dir string) { write(t, dir+"/"+markerName, markerMagic+"op-0\n") },
+		"nothing at all":            func(t *testing.T, dir string) { must(t, os.Remove(dir+"/"+tree.LostFound)) },
+		"the result of mkfs":        func(*testing.T, string) {},
+		"with the platform's group": func(t *testing.T, dir string) { must(t, unix.Chmod(dir+"/"+tree.LostFound, 0o2770)) },
+		"a torn marker":             func(t *testing.T, dir string) { writeFile(t, dir+"/"+target.MarkerName, target.MarkerMagic) },
+		"the marker of another operation": func(t *testing.T, dir string) {
+			writeFile(t, dir+"/"+target.MarkerName, target.MarkerMagic+"op-0\n")
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			src := newVolume(t, 16)
-			write(t, src.dir+"/f", "contents")
+			writeFile(t, src.dir+"/f", "contents")
 			for pass := range passes("", "") {
 				dst := newVolume(t, 16)
 				fill(t, dst.dir)
 				o := passes(src.dir, dst.dir)[pass]
-				if o.Pass == PassFirst {
+				if o.Pass == tree.PassFirst {
 					runFirstPass(t, o)
-					if b, err := os.ReadFile(dst.dir + "/" + markerName); err != nil || string(b) != markerMagic+operation+"\n" {
+					if b, err := os.ReadFile(dst.dir + "/" + target.MarkerName); err != nil || string(b) != target.MarkerMagic+operation+"\n" {
 						t.Fatalf("%q %v", b, err)
 					}
 					o = passes(src.dir, dst.dir)["final"]
@@ -85,15 +89,15 @@ func TestEmptyTargetIsAccepted(t *testing.T) {
 func TestKilledPassResumesInMarkedTarget(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	for _, n := range []string{"a", "b", "c", "d", "e"} {
-		write(t, src.dir+"/"+n, strings.Repeat(n, 300_000))
+		writeFile(t, src.dir+"/"+n, strings.Repeat(n, 300_000))
 	}
 	for _, c := range []child{
-		{Pass: PassFirst, KillAfter: 1}, {Pass: PassFirst, KillAtFile: 3}, {Pass: PassFirst, KillAtRecord: true},
-		{Pass: PassFinal, KillAtFile: 1}, {Pass: PassWhole, KillAtFile: 1},
+		{Pass: tree.PassFirst, KillAfter: 1}, {Pass: tree.PassFirst, KillAtFile: 3}, {Pass: tree.PassFirst, KillAtRecord: true},
+		{Pass: tree.PassFinal, KillAtFile: 1}, {Pass: tree.PassWhole, KillAtFile: 1},
 	} {
 		c.Source, c.Target, c.OwnOnly = src.dir, dst.dir, true
 		for _, n := range []string{"a", "b", "c", "d", "e"} {
-			write(t, src.dir+"/"+n, strings.Repeat(n, 300_001))
+			writeFile(t, src.dir+"/"+n, strings.Repeat(n, 300_001))
 		}
 		waitSettled()
 		if !killed(t, c, 0) {
@@ -109,7 +113,7 @@ func TestKilledPassResumesInMarkedTarget(t *testing.T) {
 func TestCompleteCopyIsAcceptedWithoutMarker(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
 	allFeatures(t, src.dir)
-	must(t, os.RemoveAll(src.dir+"/"+tempPrefix+"1"))
+	must(t, os.RemoveAll(src.dir+"/"+target.TempPrefix+"1"))
 	first := copyTree(t, passes(src.dir, dst.dir)["whole"])
 	for _, pass := range []string{"final", "whole"} {
 		if r := copyTree(t, passes(src.dir, dst.dir)[pass]); r.Files != 0 || r.Deleted != 0 || r.Skipped != first.Files {
@@ -124,9 +128,9 @@ func TestCompleteCopyIsAcceptedWithoutMarker(t *testing.T) {
 
 func TestMarginFailsBeforeCopy(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 64)
-	write(t, filepath.Join(src.dir, "f"), strings.Repeat("x", 40<<20))
-	write(t, filepath.Join(dst.dir, "kept"), "x")
-	for _, pass := range []Pass{PassWhole, PassFirst} {
+	writeFile(t, filepath.Join(src.dir, "f"), strings.Repeat("x", 40<<20))
+	writeFile(t, filepath.Join(dst.dir, "kept"), "x")
+	for _, pass := range []tree.Pass{tree.PassWhole, tree.PassFirst} {
 		o := Options{Source: src.dir, Target: dst.dir, Margin: 40, Pass: pass, Token: operation}
 		e := copyFails(t, o, moverreport.CodeNoSpace)
 		if e.Reason != moverreport.ReasonNoSpace || !strings.Contains(e.Message, "the source uses 40 MiB; with a margin of 40%") {
@@ -142,7 +146,7 @@ func TestMarginFailsBeforeCopy(t *testing.T) {
 // The margin is checked again after the copy, because the sum of the files is not exact.
 func TestMarginIsCheckedAfterCopy(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	write(t, filepath.Join(src.dir, "f"), strings.Repeat("x", 10<<20))
+	writeFile(t, filepath.Join(src.dir, "f"), strings.Repeat("x", 10<<20))
 	calls := 0
 	o := Options{Source: src.dir, Target: dst.dir, Margin: 20}
 	o.hooks.statfs = func(st *unix.Statfs_t) {
@@ -160,12 +164,12 @@ func TestMarginIsCheckedAfterCopy(t *testing.T) {
 func TestMarginUsesSmallerEstimate(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 32)
 	must(t, os.Mkdir(filepath.Join(src.dir, "sub"), 0o755))
-	write(t, filepath.Join(src.dir, "outside"), strings.Repeat("x", 60<<20))
-	write(t, filepath.Join(src.dir, "sub", "f"), "x")
+	writeFile(t, filepath.Join(src.dir, "outside"), strings.Repeat("x", 60<<20))
+	writeFile(t, filepath.Join(src.dir, "sub", "f"), "x")
 	copyTree(t, Options{Source: filepath.Join(src.dir, "sub"), Target: dst.dir, Margin: 50})
 
 	shared, small := newVolume(t, 400, "mkfs.xfs", "-q"), newVolume(t, 200)
-	write(t, filepath.Join(shared.dir, "f"), strings.Repeat("x", 100<<20))
+	writeFile(t, filepath.Join(shared.dir, "f"), strings.Repeat("x", 100<<20))
 	runCommand(t, "cp", "--reflink=always", filepath.Join(shared.dir, "f"), filepath.Join(shared.dir, "g"))
 	runCommand(t, "sync", "-f", shared.dir)
 	e := copyFails(t, Options{Source: shared.dir, Target: small.dir, Margin: 10}, moverreport.CodeNoSpace)

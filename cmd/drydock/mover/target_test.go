@@ -6,10 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"drydock.dev/cmd/drydock/mover/target"
 	"drydock.dev/shared/moverreport"
 )
 
-// ownOnly returns options that refuse a foreign target.
+// OwnOnly returns options that refuse a foreign target.
 func ownOnly(o Options) Options {
 	o.OwnOnly, o.Token = true, operation
 	return o
@@ -26,9 +27,9 @@ func passes(src, dst string) map[string]Options {
 
 func TestSourceWithMarkersNameIsRefused(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
-	write(t, src+"/"+markerName, markerMagic+operation+"\n")
+	writeFile(t, src+"/"+target.MarkerName, target.MarkerMagic+operation+"\n")
 	for pass, o := range passes(src, dst) {
-		if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, markerName) {
+		if e := copyFails(t, o, moverreport.CodeNotFaithful); !strings.Contains(e.Message, target.MarkerName) {
 			t.Errorf("%s: %v", pass, e)
 		}
 	}
@@ -36,7 +37,7 @@ func TestSourceWithMarkersNameIsRefused(t *testing.T) {
 
 func TestReserve(t *testing.T) {
 	for percent, want := range map[int]int64{0: 0, 1: 11, 10: 119, 50: 599, 99: 1187} {
-		if got := (space{size: 1199}).reserve(percent); got != want {
+		if got := (target.Space{Size: 1199}).Reserve(percent); got != want {
 			t.Errorf("%d%%: %d, want %d", percent, got, want)
 		}
 	}

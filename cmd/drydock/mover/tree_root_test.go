@@ -14,6 +14,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/progress"
+	"drydock.dev/cmd/drydock/mover/target"
+	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/cmd/drydock/mover/verify"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -28,7 +34,7 @@ func allFeatures(t testing.TB, root string) {
 	makeSparse(t, root)
 	makeSpecials(t, root)
 
-	write(t, at("a/one"), "one")
+	writeFile(t, at("a/one"), "one")
 	must(t, os.Link(at("a/one"), at("a/b/two")))
 	must(t, os.Link(at("a/one"), at("three")))
 	must(t, os.Symlink("one", at("a/link")))
@@ -38,29 +44,29 @@ func allFeatures(t testing.TB, root string) {
 	must(t, os.Link(at("hard-symlink-1"), at("a/hard-symlink-2")))
 	must(t, os.Lchown(at("a/link"), 12, 34))
 
-	write(t, at("setuid"), "#!")
+	writeFile(t, at("setuid"), "#!")
 	must(t, os.Chown(at("setuid"), 1234, 5678))
 	must(t, unix.Chmod(at("setuid"), 0o6751))
 	must(t, unix.Chmod(at("sticky"), 0o3777))
-	write(t, at("locked/none"), "no rights at all")
+	writeFile(t, at("locked/none"), "no rights at all")
 	must(t, unix.Chmod(at("locked/none"), 0))
 	must(t, unix.Chmod(at("locked"), 0o500))
 
-	write(t, at("acl/file"), "acl")
+	writeFile(t, at("acl/file"), "acl")
 	runCommand(t, "setfacl", "-m", "u:1001:rw,g:1002:r,m::r", at("acl/file"))
 	runCommand(t, "setfacl", "-d", "-m", "u:1003:rwx,o::-", at("acl"))
-	write(t, at("acl/inherited"), "gets the default")
-	write(t, at("acl/plain"), "has none although its directory has a default")
+	writeFile(t, at("acl/inherited"), "gets the default")
+	writeFile(t, at("acl/plain"), "has none although its directory has a default")
 	runCommand(t, "setfacl", "-b", at("acl/plain"))
 
-	write(t, at("xattr"), "x")
+	writeFile(t, at("xattr"), "x")
 	must(t, unix.Lsetxattr(at("xattr"), "user.binary", []byte{0, 1, 255, '\n'}, 0))
 	must(t, unix.Lsetxattr(at("xattr"), "user.empty", nil, 0))
 	must(t, unix.Lsetxattr(at("xattr"), "user.large", bytes.Repeat([]byte("y"), 400), 0))
 	must(t, unix.Lsetxattr(at("xattr"), "trusted.mine", []byte("t"), 0))
 	must(t, unix.Lsetxattr(at("a/link"), "trusted.link", []byte("on a symlink"), 0))
 	must(t, unix.Lsetxattr(at("a"), "user.dir", []byte("d"), 0))
-	write(t, at("capable"), "c")
+	writeFile(t, at("capable"), "c")
 	must(t, os.Chown(at("capable"), 1234, 0))
 	runCommand(t, "setcap", "cap_net_bind_service+ep", at("capable"))
 
@@ -79,10 +85,10 @@ func makeNames(t testing.TB, root string) {
 	t.Helper()
 	names := []string{
 		"new\nline", "tab\tand \x01", "invalid \xff\xfe utf-8", `back\slash "quote"`, "-rf", " ", "...", "ünï",
-		strings.Repeat("n", 255), strings.Repeat("\xff", 255), tempPrefix + "1", tempPrefix + "2", "a/" + lostFound,
+		strings.Repeat("n", 255), strings.Repeat("\xff", 255), target.TempPrefix + "1", target.TempPrefix + "2", "a/" + tree.LostFound,
 	}
 	for _, name := range names {
-		write(t, filepath.Join(root, name), name)
+		writeFile(t, filepath.Join(root, name), name)
 	}
 	makeDeepTree(t, root, 15, strings.Repeat("d", 200)) // a path of 3,000 bytes: rsync knows none above 4,096
 	makeDeepTree(t, root, 300, "e")
@@ -137,7 +143,7 @@ func addRandomEntries(t testing.TB, r *rand.Rand, dir string, entries int) {
 		addRandomEntry(t, r, path, &dirs, &files)
 	}
 	must(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Name() != lostFound && r.IntN(3) == 0 {
+		if err == nil && d.Name() != tree.LostFound && r.IntN(3) == 0 {
 			setTime(t, path, r.Int64N(2e18))
 		}
 		return err
@@ -218,7 +224,7 @@ func TestTargetThatIgnoresCaseIsMismatch(t *testing.T) {
 			src, dst := newVolume(t, 32), newNTFS(t)
 			must(t, os.Mkdir(filepath.Join(src.dir, "d"), 0o755))
 			for file, contents := range row.files {
-				write(t, filepath.Join(src.dir, file), contents)
+				writeFile(t, filepath.Join(src.dir, file), contents)
 			}
 			must(t, filepath.WalkDir(src.dir, func(path string, _ fs.DirEntry, err error) error {
 				setTime(t, path, 1_700_000_000e9) // NTFS stores times in units of 100 ns
@@ -268,28 +274,26 @@ func TestFewerNamesInTargetAreMismatch(t *testing.T) {
 			must(t, os.MkdirAll(filepath.Join(src.dir, c.at), 0o755))
 			must(t, os.MkdirAll(filepath.Join(dst.dir, c.at), 0o755))
 			for _, n := range []string{"a", "A"} {
-				write(t, filepath.Join(src.dir, c.at, n), "x")
+				writeFile(t, filepath.Join(src.dir, c.at, n), "x")
 			}
 			for _, n := range c.target {
-				write(t, filepath.Join(dst.dir, c.at, n), "x")
+				writeFile(t, filepath.Join(dst.dir, c.at, n), "x")
 			}
-			from, err := openRoot(src.dir, source)
+			from, err := fsys.OpenRoot(src.dir, fault.Source)
 			must(t, err)
-			defer from.close()
-			to, err := openRoot(dst.dir, target)
+			defer from.Close()
+			to, err := fsys.OpenRoot(dst.dir, fault.Target)
 			must(t, err)
-			defer to.close()
-			var p problems
-			m := newMeter(nil, 0)
-			scanned, err := scan(t.Context(), from, 1, m, &p)
+			defer to.Close()
+			var p fault.Problems
+			m := progress.NewMeter(nil, 0)
+			scanned, err := tree.Scan(t.Context(), from, 1, m, &p)
 			must(t, err)
-			s := &treeHasher{tree: scanned, sides: []*root{from, to}, meter: m, problems: &p}
-			d := scanned.dirs[len(scanned.dirs)-1] // the deepest
-			fds, err := s.open(d)
-			must(t, err)
-			defer closeAll(fds)
-			must(t, s.compareNames(d, fds))
-			if err := p.err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			j := &tree.Job{Src: from, Dst: to, Tree: scanned, Meter: m, Problems: &p}
+			v := &verify.Verifier{Job: j, Own: &target.Owner{Job: j}}
+			d := scanned.Dirs[len(scanned.Dirs)-1] // the deepest
+			must(t, v.WithDir(d, v.CompareNames))
+			if err := p.Err(); (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
 		})

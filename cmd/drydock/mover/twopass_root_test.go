@@ -15,6 +15,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/record"
+	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
 )
 
@@ -24,7 +28,7 @@ func waitSettled() { time.Sleep(settled + 20*time.Millisecond) }
 func runFirstPass(t testing.TB, o Options) Result {
 	t.Helper()
 	r, err := Copy(context.Background(), o)
-	if err != nil || r.Digest != "" {
+	if err != nil || r.Verified {
 		t.Fatalf("first pass: %+v: %v", r, err)
 	}
 	return r
@@ -79,7 +83,7 @@ func TestTwoPassesOverSourceInUse(t *testing.T) {
 			}
 		}
 		if r.IntN(4) == 0 {
-			child{Source: from, Target: to, Pass: PassFinal, KillAtFile: 1 + r.Int64N(4)}.try(t)
+			child{Source: from, Target: to, Pass: tree.PassFinal, KillAtFile: 1 + r.Int64N(4)}.try(t)
 		}
 		final := copyTree(t, finalPass(from, to))
 		trusted += final.TrustedFiles
@@ -112,11 +116,9 @@ func TestWritesToMappingAreMissedWithoutFlush(t *testing.T) {
 		o.hooks.noSettling = noFlush
 		runFirstPass(t, o)
 		w.mapped[0][17]++
-		result, err := Copy(context.Background(), finalPass(src.dir, dst.dir))
+		_, err := Copy(context.Background(), finalPass(src.dir, dst.dir))
 		must(t, err)
-		want, err := Digest(context.Background(), src.dir, 2)
-		must(t, err)
-		if missed := result.Digest != want; missed != noFlush {
+		if missed := treeDigest(t, src.dir) != treeDigest(t, dst.dir); missed != noFlush {
 			t.Errorf("without flush: %v, missed: %v", noFlush, missed)
 		}
 	}
@@ -171,7 +173,7 @@ func TestNothingIsRecordedOnTmpfs(t *testing.T) {
 	must(t, unix.Stat(dir+"/mapped0", &before))
 	w.mapped[0][17]++
 	must(t, unix.Stat(dir+"/mapped0", &after))
-	if metaOf(&before) != metaOf(&after) {
+	if fsys.MetaOf(&before) != fsys.MetaOf(&after) {
 		t.Log("this kernel shows the write")
 	}
 }
@@ -207,7 +209,7 @@ func TestFirstPassesUnderLoad(t *testing.T) {
 // A file that changed a moment ago may still be changing.
 func TestYoungFilesAreNotRecorded(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
-	write(t, src.dir+"/f", "x")
+	writeFile(t, src.dir+"/f", "x")
 	o := firstPass(src.dir, dst.dir)
 	o.Settled = 0 // the default
 	if r := runFirstPass(t, o); r.RecordedFiles != 0 {
@@ -226,14 +228,14 @@ func TestBigFileSettlesLater(t *testing.T) {
 		age     time.Duration
 		settled bool
 	}{
-		{0, DefaultSettled + time.Second, true},
-		{0, DefaultSettled - time.Second, false},
-		{480 << 20, 2*DefaultSettled + time.Second, true},
-		{480 << 20, 2*DefaultSettled - time.Second, false},
-		{2 << 30, DefaultSettled + 513*time.Second, true},
-		{2 << 30, DefaultSettled + 511*time.Second, false},
-		{1 << 40, DefaultSettled + 513*time.Second, true}, // no call writes more than 2 GiB
-		{1 << 40, DefaultSettled + 511*time.Second, false},
+		{0, record.DefaultSettled + time.Second, true},
+		{0, record.DefaultSettled - time.Second, false},
+		{480 << 20, 2*record.DefaultSettled + time.Second, true},
+		{480 << 20, 2*record.DefaultSettled - time.Second, false},
+		{2 << 30, record.DefaultSettled + 513*time.Second, true},
+		{2 << 30, record.DefaultSettled + 511*time.Second, false},
+		{1 << 40, record.DefaultSettled + 513*time.Second, true}, // no call writes more than 2 GiB
+		{1 << 40, record.DefaultSettled + 511*time.Second, false},
 	} {
 		src, dst := newVolume(t, 32), newVolume(t, 32)
 		must(t, os.WriteFile(src.dir+"/table", nil, 0o600))
@@ -242,11 +244,11 @@ func TestBigFileSettlesLater(t *testing.T) {
 		o.Settled = 0 // the default
 		copier, err := newCopier(o)
 		must(t, err)
-		must(t, copier.beginTwoPass(t.Context()))
-		e := entry{meta: metaOfFile(t, src.dir+"/table")}
+		must(t, copier.trust.Begin(t.Context(), copier.Src, copier.Dst, nil, ""))
+		e := tree.Entry{Meta: metaOfFile(t, src.dir+"/table")}
 		stamp := time.Now().Add(-c.age)
-		e.meta.ctimeSec, e.meta.mtimeSec = stamp.Unix(), stamp.Unix()
-		if got := copier.isSettled(&e); got != c.settled {
+		e.Meta.CtimeSec, e.Meta.MtimeSec = stamp.Unix(), stamp.Unix()
+		if got := copier.trust.IsSettled(&e); got != c.settled {
 			t.Errorf("%d bytes, unchanged for %s: %v", c.size, c.age, got)
 		}
 		copier.close()
@@ -294,17 +296,17 @@ func TestFirstPassReusesEarlierRecord(t *testing.T) {
 func TestFirstPassFailsForUnreadableFile(t *testing.T) {
 	src, dst := volumes(t)
 	must(t, os.Chmod(src.dir+"/data/table", 0))
-	r := child{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(t, user)
+	r := child{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}.run(t, user)
 	if r.Code != moverreport.CodeNotFaithful || !strings.Contains(r.Message, `opening "data/table" of the source: permission denied`) {
 		t.Errorf("%+v", r)
 	}
 	must(t, os.Chmod(src.dir+"/data/table", 0o600))
 	waitSettled()
-	r = child{Source: src.dir, Target: dst.dir, Pass: PassFirst}.run(t, user)
+	r = child{Source: src.dir, Target: dst.dir, Pass: tree.PassFirst}.run(t, user)
 	if r.Code != moverreport.CodeOK || r.Result != "first-pass" || r.RecordedFiles == 0 {
 		t.Fatalf("%+v", r)
 	}
-	r = child{Source: src.dir, Target: dst.dir, Pass: PassFinal}.run(t, user)
+	r = child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal}.run(t, user)
 	if r.Code != moverreport.CodeOK || r.TrustedFiles == 0 || r.Digest == "" {
 		t.Fatalf("%+v", r)
 	}
@@ -312,7 +314,7 @@ func TestFirstPassFailsForUnreadableFile(t *testing.T) {
 
 func TestFirstPassFailsOnPermanentErrors(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 8)
-	write(t, src.dir+"/f", strings.Repeat("x", 20<<20))
+	writeFile(t, src.dir+"/f", strings.Repeat("x", 20<<20))
 	copyFails(t, firstPass(src.dir, dst.dir), moverreport.CodeNoSpace)
 	o := firstPass(src.dir, dst.dir)
 	o.hooks.source = func(string, string) error { return unix.EIO }
@@ -354,15 +356,15 @@ func TestFirstPassFailsForWhatFailsTheFinalPass(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, trusted %v", name, trusted), func(t *testing.T) {
 				src, dst := newVolume(t, 64), newVolume(t, 64)
 				must(t, os.Mkdir(src.dir+"/dir", 0o755))
-				write(t, src.dir+"/f", "x")
-				write(t, src.dir+"/dir/f", "x")
+				writeFile(t, src.dir+"/f", "x")
+				writeFile(t, src.dir+"/dir/f", "x")
 				must(t, os.Link(src.dir+"/dir/f", src.dir+"/dir/hard"))
 				must(t, os.Symlink("f", src.dir+"/link"))
 				must(t, unix.Mkfifo(src.dir+"/fifo", 0o644))
 				waitSettled()
 				o := firstPass(src.dir, dst.dir)
 				if !trusted {
-					o.hooks.fileSystem = func(side) int64 { return unix.TMPFS_MAGIC }
+					o.hooks.fileSystem = func(fault.Side) int64 { return unix.TMPFS_MAGIC }
 				}
 				o.hooks.synced = func() { // the times of the directories stay, so that they are not the difference
 					root, dir := mtime(t, dst.dir).UnixNano(), mtime(t, dst.dir+"/dir").UnixNano()
@@ -412,7 +414,7 @@ func TestFirstPassReadsTargetFromDevice(t *testing.T) {
 // file with the other names. The final pass removes the link.
 func TestFirstPassLeavesOutNameThatWasLinked(t *testing.T) {
 	src, dst := newVolume(t, 32), newVolume(t, 32)
-	write(t, src.dir+"/a", "linked")
+	writeFile(t, src.dir+"/a", "linked")
 	must(t, os.Link(src.dir+"/a", src.dir+"/b"))
 	must(t, os.Link(src.dir+"/a", src.dir+"/c"))
 	waitSettled()
@@ -424,7 +426,7 @@ func TestFirstPassLeavesOutNameThatWasLinked(t *testing.T) {
 	if r := runFirstPass(t, o); r.Changed == 0 {
 		t.Fatalf("%+v", r)
 	}
-	if links := metaOfFile(t, dst.dir+"/a").nlink; links != 3 {
+	if links := metaOfFile(t, dst.dir+"/a").Nlink; links != 3 {
 		t.Fatalf("the file of the target has %d names", links)
 	}
 	copyTree(t, finalPass(src.dir, dst.dir))
@@ -456,13 +458,13 @@ func TestTwoPassesResumeAfterKill(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
 			w := newLive(t, r, src.dir)
-			first.Source, first.Target, first.Pass = src.dir, dst.dir, PassFirst
+			first.Source, first.Target, first.Pass = src.dir, dst.dir, tree.PassFirst
 			died := first.try(t)
 			for i := range 7 {
 				must(t, rewrite(filepath.Join(w.dir, []string{"", "d", "d/e"}[(i+1)%3], fmt.Sprintf("f%d", i+1))))
 			}
 			for range 2 {
-				if !(child{Source: src.dir, Target: dst.dir, Pass: PassFinal, KillAtFile: 2}).try(t) {
+				if !(child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal, KillAtFile: 2}).try(t) {
 					t.Error("the child was not killed")
 				}
 			}

@@ -4,6 +4,8 @@ package mover
 
 import (
 	"time"
+
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // Tests cannot wait for two minutes. A few ticks of the clock are enough, because no write takes longer here.
@@ -13,11 +15,11 @@ const (
 )
 
 func firstPass(src, dst string) Options {
-	return Options{Source: src, Target: dst, Pass: PassFirst, Token: operation, Settled: settled, Workers: 3}
+	return Options{Source: src, Target: dst, Pass: tree.PassFirst, Token: operation, Settled: settled, Workers: 3, Record: recordOf(dst)}
 }
 
 func finalPass(src, dst string) Options {
 	o := firstPass(src, dst)
-	o.Pass = PassFinal
+	o.Pass = tree.PassFinal
 	return o
 }

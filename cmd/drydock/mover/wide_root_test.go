@@ -10,36 +10,40 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"drydock.dev/cmd/drydock/mover/fault"
+	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/cmd/drydock/mover/progress"
+	"drydock.dev/cmd/drydock/mover/tree"
 )
 
 // A directory is read in pieces by several workers. Its entries of all kinds arrive in order.
 func TestWideDirectoryIsCopied(t *testing.T) {
 	src, dst := newVolume(t, 512, "mkfs.ext4", "-q", "-F", "-N", "40000"), newVolume(t, 512, "mkfs.ext4", "-q", "-F", "-N", "40000")
-	n := 3*pieceNames + 77
+	n := 3*tree.PieceNames + 77
 	for i := range n {
 		path := filepath.Join(src.dir, fmt.Sprintf("n%d", i*7919%n))
 		switch {
 		case i%1000 == 0:
 			must(t, os.Mkdir(path, 0o755))
-			write(t, path+"/inner", fmt.Sprint(i))
+			writeFile(t, path+"/inner", fmt.Sprint(i))
 		case i%1000 == 1:
 			must(t, os.Link(filepath.Join(src.dir, fmt.Sprintf("n%d", (i-1)*7919%n), "inner"), path))
 		case i%100 == 2:
 			must(t, os.Symlink("inner", path))
 		default:
-			write(t, path, fmt.Sprint(i))
+			writeFile(t, path, fmt.Sprint(i))
 		}
 	}
 	waitSettled()
 	o := firstPass(src.dir, dst.dir)
-	o.hooks.runEntries = 1000 // so that the record is sorted in a file
 	first := runFirstPass(t, o)
 	again := runFirstPass(t, o)
 	if again.RecordedFiles != first.RecordedFiles || again.TrustedFiles < first.RecordedFiles*9/10 || again.Files != 0 {
 		t.Errorf("%+v, then %+v", first, again)
 	}
 	must(t, os.Remove(filepath.Join(src.dir, "n5")))
-	write(t, filepath.Join(src.dir, "m"), "new")
+	writeFile(t, filepath.Join(src.dir, "m"), "new")
 	final := copyTree(t, finalPass(src.dir, dst.dir))
 	if final.Files != 1 || final.Deleted != 1 || final.TrustedFiles < first.RecordedFiles*9/10 {
 		t.Errorf("%+v", final)
@@ -63,7 +67,7 @@ func TestMemoryForWideDirectoryIsBounded(t *testing.T) {
 	}
 	waitSettled()
 	requireFewDescriptors(t, src.dir, descriptors)
-	for _, pass := range []Pass{PassFirst, PassFirst, PassFinal} {
+	for _, pass := range []tree.Pass{tree.PassFirst, tree.PassFirst, tree.PassFinal} {
 		m := measured{Source: src.dir, Target: dst.dir, Pass: pass}.run(t)
 		if m.Peak > limit {
 			t.Errorf("pass %d took %.0f MiB", pass, m.Peak)
@@ -81,7 +85,9 @@ func requireFewDescriptors(t *testing.T, dir string, most uint64) {
 	must(t, unix.Getrlimit(unix.RLIMIT_NOFILE, &before))
 	must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: most, Max: before.Max}))
 	defer func() { must(t, unix.Setrlimit(unix.RLIMIT_NOFILE, &before)) }()
-	if _, err := Digest(context.Background(), dir, 2); err != nil {
-		t.Error(err)
-	}
+	r, err := fsys.OpenRoot(dir, fault.Source)
+	must(t, err)
+	defer r.Close()
+	_, err = tree.Scan(context.Background(), r, 2, progress.NewMeter(nil, 0), &fault.Problems{})
+	must(t, err)
 }
