@@ -59,7 +59,7 @@ func acceptAsKubectl(c *cobra.Command, t *tool) {
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		err := run(c, joinKind(args))
-		if output := c.Flags().Lookup("output"); err != nil || output == nil || output.Value.String() == "" { // no program reads it
+		if output := c.Flags().Lookup("output"); output == nil || output.Value.String() == "" { // no program reads it
 			t.remindOfFlags(err)
 		}
 		return err
