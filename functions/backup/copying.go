@@ -17,104 +17,109 @@ import (
 	"drydock.dev/shared/text"
 )
 
+// firstPasses copies a member beside its pod until the copies converge.
+type firstPasses struct{ *work }
+
+func (w *work) firstPasses() firstPasses { return firstPasses{w} }
+
 // stepCopying provisions the member's new volumes. Then a mover makes first passes beside the member's pod until they converge.
-func (w *work) stepCopying(member *api.Member) {
-	if actions := w.retainSources(member); len(actions) > 0 {
-		w.Do(api.Preparing, actions...)
+func (f firstPasses) stepCopying(member *api.Member) {
+	if actions := f.retainSources(member); len(actions) > 0 {
+		f.Do(api.Preparing, actions...)
 		return
 	}
-	if !w.Record.Copies() {
-		w.handToRestore(member)
+	if !f.Record.Copies() {
+		f.handToRestore(member)
 		return
 	}
-	if actions := w.createTargets(member); len(actions) > 0 || w.failMessage != "" {
-		w.Do(api.Preparing, actions...)
+	if actions := f.createTargets(member); len(actions) > 0 || f.failMessage != "" {
+		f.Do(api.Preparing, actions...)
 		return
 	}
-	pod := w.MemberPod(member.Ordinal)
+	pod := f.MemberPod(member.Ordinal)
 	if (pod == nil || statefulset.Started(pod)) && strings.HasPrefix(member.Stalled, podNotStarted+": ") {
 		member.Stalled, member.StalledSince = "", nil
 	}
 	switch {
-	case w.noMoverReason(member, pod) != "":
-		w.deleteMovers(member, 0)
-		w.skipFirstPass(member, pod)
+	case f.noMoverReason(member, pod) != "":
+		f.deleteMovers(member, 0)
+		f.skipFirstPass(member, pod)
 	case pod == nil:
-		w.WaitFor(false, "pod %s-%d does not exist yet", w.Name, member.Ordinal)
+		f.WaitFor(false, "pod %s-%d does not exist yet", f.Name, member.Ordinal)
 	case !statefulset.Started(pod):
 		if pod.UID != member.Pod { // it may be on another node, and a mover keeps the volumes attached to the first one
-			w.abandonMovers(member)
+			f.abandonMovers(member)
 		}
-		w.stallOfMember(pod).storeIn(w.Input, member)
-		w.WaitFor(false, "pod %s is not running yet", pod.Name)
+		f.watch().stallOfMember(pod).storeIn(f.Input, member)
+		f.WaitFor(false, "pod %s is not running yet", pod.Name)
 	case pod.DeletionTimestamp != nil:
-		w.WaitFor(false, "pod %s is terminating", pod.Name)
+		f.WaitFor(false, "pod %s is terminating", pod.Name)
 	default:
-		w.copyBesidePod(member, pod)
+		f.copyBesidePod(member, pod)
 	}
 }
 
 // abandonMovers deletes the member's movers, which copy beside another pod or for a lost stop.
-func (w *work) abandonMovers(member *api.Member) {
-	if m := w.moverOf(member); m.job != nil {
-		w.replaceMover(member, m)
+func (f firstPasses) abandonMovers(member *api.Member) {
+	if m := f.moverOf(member); m.job != nil {
+		f.replaceMover(member, m)
 		return
 	}
-	w.deleteMovers(member, 0)
+	f.deleteMovers(member, 0)
 }
 
 // noMoverReason returns why no mover can copy beside the member's pod. It is empty if a mover can. A member without a mover is copied after
 // it has stopped, so the time of its stop grows with its data.
-func (w *work) noMoverReason(member *api.Member, pod *corev1.Pod) string {
-	if pod == nil && !w.Wants(member.Ordinal) {
+func (f firstPasses) noMoverReason(member *api.Member, pod *corev1.Pod) string {
+	if pod == nil && !f.Wants(member.Ordinal) {
 		return "it has no pod"
 	}
-	return resize.NoFirstPass(w.Observed, member)
+	return resize.NoFirstPass(f.Observed, member)
 }
 
 // skipFirstPass hands the member to restore without a copy. It is copied while it is stopped. If it has a pod, the record says so, because
 // this stop is long.
-func (w *work) skipFirstPass(member *api.Member, pod *corev1.Pod) {
+func (f firstPasses) skipFirstPass(member *api.Member, pod *corev1.Pod) {
 	if pod != nil {
-		w.Report(w.Set, false, api.NoFirstPass, "pod %s is copied only while it is stopped: %s. %s", pod.Name, w.noMoverReason(member, pod),
-			w.priceOfStop(member))
+		f.Report(f.Set, false, api.NoFirstPass, "pod %s is copied only while it is stopped: %s. %s", pod.Name, f.noMoverReason(member, pod),
+			f.priceOfStop(member))
 	}
 	member.Pod, member.Node = "", "" // the recorded pod, if any, is gone
-	w.handToRestore(member)
+	f.handToRestore(member)
 }
 
 // copyBesidePod creates the member's mover and acts on its reports.
-func (w *work) copyBesidePod(member *api.Member, pod *corev1.Pod) {
-	m := w.moverOf(member)
+func (f firstPasses) copyBesidePod(member *api.Member, pod *corev1.Pod) {
+	m := f.moverOf(member)
 	switch {
 	case member.Pod != "" && member.Pod != pod.UID && m.job != nil:
-		w.replaceMover(member, m) // the pod was replaced and may be on another node
+		f.replaceMover(member, m) // the pod was replaced and may be on another node
 	case m.job == nil:
 		member.Pod, member.Node = pod.UID, pod.Spec.NodeName
-		w.startMover(member, nil)
+		f.startMover(member, nil)
 	case m.job.DeletionTimestamp != nil:
-		w.WaitFor(true, "job %s is being deleted", m.job.Name)
+		f.WaitFor(true, "job %s is being deleted", m.job.Name)
 	case m.lostLease() || m.finished(): // finished although the member runs: another process signalled the mover
-		w.replaceMover(member, m)
+		f.replaceMover(member, m)
 	case m.notConverged() != nil:
 		r := m.notConverged()
-		w.fail(api.NotConverged, "the copy of pod %s does not converge: the final pass would take %.0f s, but %s allows %.0f s. "+
+		f.fail(api.NotConverged, "the copy of pod %s does not converge: the final pass would take %.0f s, but %s allows %.0f s. "+
 			"Raise that limit, or choose a quieter time for the stop with %s", pod.Name, r.ForecastSeconds, api.MaxStopAnnotation,
 			r.MaxStopSeconds, api.CutoverAnnotation)
 	case m.failed():
-		w.fail(api.CopyFailed, "%s", w.copyFailure(member, m))
+		f.fail(api.CopyFailed, "%s", f.copyFailure(member, m))
 	case m.waits():
-		w.storeReport(member, m.first)
+		f.storeReport(member, m.first)
 		member.Stalled, member.StalledSince = "", nil
-		w.handToRestore(member)
-		w.renewLease(member, m)
-	case w.refusedSource(member, m) != nil:
-		w.changeFirstPass(member, m, w.refusedSource(member, m))
-	case w.noAttachSlot(m) != "":
-		w.copyStopped(member, m, api.NoAttachSlot, fmt.Sprintf("node %s cannot attach another volume (%s)", member.Node,
-			text.Line(w.noAttachSlot(m), maxCause)))
+		f.handToRestore(member)
+		f.renewLease(member, m)
+	case f.refusedSource(member, m) != nil:
+		f.changeFirstPass(member, m, f.refusedSource(member, m))
+	case f.noAttachSlot(m) != "":
+		f.copyStopped(member, m, api.NoAttachSlot, fmt.Sprintf("node %s cannot attach another volume (%s)", member.Node,
+			text.Line(f.noAttachSlot(m), maxCause)))
 	default:
-		w.updateProgress(member, m)
+		f.watch().updateProgress(member, m)
 	}
 }
 
@@ -128,12 +133,12 @@ var mountFailures = []string{"FailedMount", "FailedMapVolume"}
 // refusedSource returns the claim whose volume the kubelet cannot mount in the mover's pod, although the member's pod has it mounted on the
 // same node. It is nil if there is none. The kubelet's message names the volume: a failure of a target would stop the member for nothing.
 // A user can forge the Event. That makes the stop of a set in the user's namespace longer, and changes no data.
-func (w *work) refusedSource(member *api.Member, m mover) *api.Move {
+func (f firstPasses) refusedSource(member *api.Member, m mover) *api.Move {
 	if m.pod == nil || m.pod.DeletionTimestamp != nil || m.pod.Spec.NodeName == "" || hasStarted(m.pod) || hasSandbox(m.pod) ||
-		w.Now.Sub(m.pod.CreationTimestamp.Time) < refusedAfter {
+		f.Now.Sub(m.pod.CreationTimestamp.Time) < refusedAfter {
 		return nil
 	}
-	warning := w.Warnings[m.pod.Name]
+	warning := f.Warnings[m.pod.Name]
 	if !slices.Contains(mountFailures, warning.Reason) {
 		return nil
 	}
@@ -161,12 +166,12 @@ var limitTexts = []string{
 
 // noAttachSlot returns why the member's node cannot attach another volume for the mover, or "". The source volumes are attached there
 // already. Like that of a refused source, the Event can be forged.
-func (w *work) noAttachSlot(m mover) string {
+func (f firstPasses) noAttachSlot(m mover) string {
 	if m.pod == nil || m.pod.DeletionTimestamp != nil || hasStarted(m.pod) || hasSandbox(m.pod) ||
-		w.Now.Sub(m.pod.CreationTimestamp.Time) < refusedAfter {
+		f.Now.Sub(m.pod.CreationTimestamp.Time) < refusedAfter {
 		return ""
 	}
-	warning := w.Warnings[m.pod.Name]
+	warning := f.Warnings[m.pod.Name]
 	switch _, detail := pendingReason(m.pod, Warning{}); {
 	case m.pod.Spec.NodeName == "" && strings.Contains(detail, limitReached):
 		return detail
@@ -180,28 +185,28 @@ func (w *work) noAttachSlot(m mover) string {
 
 // copyStopped has the member copied after its stop, because its node cannot run a mover beside its pod. Another node may: if the pod moves
 // there, all ways to copy are tried again.
-func (w *work) copyStopped(member *api.Member, m mover, reason api.Reason, cause string) {
+func (f firstPasses) copyStopped(member *api.Member, m mover, reason api.Reason, cause string) {
 	member.RefusingNode, member.WritableSources = member.Node, false
-	w.changeMover(member, m, reason, fmt.Sprintf("is copied only while it is stopped: %s. %s", cause, w.priceOfStop(member)))
+	f.changeMover(member, m, reason, fmt.Sprintf("is copied only while it is stopped: %s. %s", cause, f.priceOfStop(member)))
 }
 
 // changeMover replaces the refused mover. The record says how the member's pod is copied from now on.
-func (w *work) changeMover(member *api.Member, m mover, reason api.Reason, way string) {
-	w.replaceMover(member, m)
+func (f firstPasses) changeMover(member *api.Member, m mover, reason api.Reason, way string) {
+	f.replaceMover(member, m)
 	member.Stalled, member.StalledSince = "", nil
-	w.Report(w.Set, true, reason, "pod %s-%d %s", w.Name, member.Ordinal, way)
+	f.Report(f.Set, true, reason, "pod %s-%d %s", f.Name, member.Ordinal, way)
 }
 
 // priceOfStop says how long the stop of a member without a first pass takes, and what to do about it.
-func (w *work) priceOfStop(member *api.Member) string {
+func (f firstPasses) priceOfStop(member *api.Member) string {
 	price := "The stop lasts as long as the whole copy"
 	if whole := resize.WholeCopy(member); whole > 0 {
 		price += fmt.Sprintf(", about %d min if the volumes are full", int(whole.Minutes()))
 	}
-	if limit, short := resize.StopTooShort(w.Set, w.Record.Strategy, member); short {
+	if limit, short := resize.StopTooShort(f.Set, f.Record.Strategy, member); short {
 		return price + fmt.Sprintf(". It would be cancelled after %s, so it does not begin: raise %s", 2*limit, api.MaxStopAnnotation)
 	}
-	if w.Set.Annotations[api.CutoverAnnotation] != "" {
+	if f.Set.Annotations[api.CutoverAnnotation] != "" {
 		return price
 	}
 	return price + fmt.Sprintf(". To choose its time, set %s=%s", api.CutoverAnnotation, api.CutoverApprove)
@@ -216,50 +221,50 @@ func hasSandbox(pod *corev1.Pod) bool {
 
 // changeFirstPass has the member copied in the next way, because its node refuses the present one: first by a mover whose pod has the
 // source volumes writable, then after its stop. The record keeps the way, because the refused mover is deleted.
-func (w *work) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
+func (f firstPasses) changeFirstPass(member *api.Member, m mover, refused *api.Move) {
 	cause := fmt.Sprintf("its node refuses to mount the volume of claim %s in a second pod (%s)", refused.Claim,
-		text.Line(w.Warnings[m.pod.Name].Message, maxCause))
-	claim := w.Claim(refused.Claim)
-	if member.WritableSources || claim == nil || statefulset.IsBlock(claim) || !resources.MayMountWritable(w.Set, w.Record.Admitted) {
-		w.copyStopped(member, m, api.NoFirstPass, cause)
+		text.Line(f.Warnings[m.pod.Name].Message, maxCause))
+	claim := f.Claim(refused.Claim)
+	if member.WritableSources || claim == nil || statefulset.IsBlock(claim) || !resources.MayMountWritable(f.Set, f.Record.Admitted) {
+		f.copyStopped(member, m, api.NoFirstPass, cause)
 		return
 	}
 	member.WritableSources = true
-	w.changeMover(member, m, api.NoFirstPass, "gets a mover that mounts its volumes writable and does not write to them: "+cause)
+	f.changeMover(member, m, api.NoFirstPass, "gets a mover that mounts its volumes writable and does not write to them: "+cause)
 }
 
 // stepWaiting checks that a live mover waits beside the pod of a member that is to be stopped. While the cutover is shut, which may take
 // days, no mover waits. When it opens and the resize has its turn, a new mover first brings the copy up to date.
-func (w *work) stepWaiting(member *api.Member) {
+func (f firstPasses) stepWaiting(member *api.Member) {
 	switch {
-	case moving.ShouldYield(w.Observed, w.Record, member):
-		w.replaceMover(member, w.moverOf(member))
+	case moving.ShouldYield(f.Observed, f.Record, member):
+		f.replaceMover(member, f.moverOf(member))
 		member.Phase = api.MemberPending
 		return
-	case !w.Record.Copies():
+	case !f.Record.Copies():
 		return
-	case moving.LacksFirstPass(w.Observed, member): // the set was scaled up since then
-		member.Phase, w.Reason = api.MemberCopying, api.FirstPassRunning
+	case moving.LacksFirstPass(f.Observed, member): // the set was scaled up since then
+		member.Phase, f.Reason = api.MemberCopying, api.FirstPassRunning
 		return
 	case member.Pod == "":
 		return
 	}
-	m := w.moverOf(member)
-	pod := w.MemberPod(member.Ordinal)
+	m := f.moverOf(member)
+	pod := f.MemberPod(member.Ordinal)
 	switch {
-	case (w.Record.TurnReturned || resize.CutoverObstacle(w.Observed, w.Record) != "") && (m.job == nil || !m.finished()):
-		w.deleteMovers(member, 0)
+	case (f.Record.TurnReturned || resize.CutoverObstacle(f.Observed, f.Record) != "") && (m.job == nil || !m.finished()):
+		f.deleteMovers(member, 0)
 	case pod == nil || pod.UID != member.Pod || m.job == nil || m.ended():
-		w.replaceMover(member, m)
+		f.replaceMover(member, m)
 	case !m.waits(): // the mover's pod was replaced, and the new pod makes first passes
-		member.Phase, w.Reason = api.MemberCopying, api.FirstPassRunning
+		member.Phase, f.Reason = api.MemberCopying, api.FirstPassRunning
 	default:
-		w.renewLease(member, m)
+		f.renewLease(member, m)
 	}
 }
 
 // storeReport stores a mover's report with each of the member's claims.
-func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport) {
+func (f firstPasses) storeReport(member *api.Member, report *moverreport.MemberReport) {
 	if report == nil {
 		return
 	}
@@ -284,14 +289,14 @@ func (w *work) storeReport(member *api.Member, report *moverreport.MemberReport)
 			if r.TrustedBytes > 0 {
 				move.BytesTrusted = r.TrustedBytes
 			}
-			addWarnings(w.Record, move, r.Warnings, r.Omitted)
+			addWarnings(f.Record, move, r.Warnings, r.Omitted)
 		}
 	}
 	member.ProgressAt = nil
 }
 
 // copyFailure describes why the mover failed, and the remedy. If only root can copy a file, it names the label that allows it.
-func (w *work) copyFailure(member *api.Member, m mover) string {
+func (f firstPasses) copyFailure(member *api.Member, m mover) string {
 	report := m.report()
 	if report != nil && report.Result == moverreport.ResultConverged { // the final pass was killed before it could report
 		report = nil
@@ -304,14 +309,14 @@ func (w *work) copyFailure(member *api.Member, m mover) string {
 	case report == nil:
 		problem, remedy = jobFailure(m.job), "Look at kubectl describe job -n "+m.job.Namespace+" "+m.job.Name
 	case report.Reason == moverreport.ReasonNoSpace:
-		w.needsRequest = true
+		f.needsRequest = true
 		problem, remedy = fmt.Sprintf("%s: %s", report.Reason, report.Message), "Request a larger size: a retry would fail again"
-	case report.Reason == moverreport.ReasonNotFaithful && !w.RootMovers:
+	case report.Reason == moverreport.ReasonNotFaithful && !f.RootMovers:
 		problem = fmt.Sprintf("%s: %s", report.Reason, report.Message)
-		remedy = fmt.Sprintf("Allow a mover that runs as root with: kubectl label namespace %s %s=%s", w.Set.Namespace, api.RootMoverLabel,
+		remedy = fmt.Sprintf("Allow a mover that runs as root with: kubectl label namespace %s %s=%s", f.Set.Namespace, api.RootMoverLabel,
 			api.AllowValue)
 	default:
 		problem = fmt.Sprintf("%s: %s", report.Reason, report.Message)
 	}
-	return fmt.Sprintf("copying the claims of pod %s-%d failed: %s. %s", w.Name, member.Ordinal, problem, remedy)
+	return fmt.Sprintf("copying the claims of pod %s-%d failed: %s. %s", f.Name, member.Ordinal, problem, remedy)
 }

@@ -75,7 +75,7 @@ func (w *work) stepMembers() {
 		case api.MemberFinalPass: // the member is down, so it comes first
 			w.stepFinalPass(member)
 		case api.MemberWaiting:
-			w.stepWaiting(member)
+			w.firstPasses().stepWaiting(member)
 		case api.MemberStopping: // the stop may take long, and the mover is needed as soon as it is over
 			if m := w.moverOf(member); m.job != nil && !m.ended() {
 				w.renewLease(member, m)
@@ -86,7 +86,7 @@ func (w *work) stepMembers() {
 			}
 		case api.MemberCopying:
 			if !w.Record.TurnReturned {
-				w.stepCopying(member)
+				w.firstPasses().stepCopying(member)
 			}
 		}
 	}
@@ -134,8 +134,8 @@ func (w *work) plan() plan.Plan {
 		}
 		return moving.Revert(w.Input.Input, w.Before, w.failReason, message)
 	}
-	w.reportStalls()
-	w.reportWarnings()
+	w.watch().reportStalls()
+	w.watch().reportWarnings()
 	w.Reason = cmp.Or(w.Reason, api.Preparing)
 	return w.Plan(w.Set, api.CopyRunning)
 }
@@ -163,7 +163,7 @@ func (w *work) startMembers() {
 
 func (w *work) startMember(member *api.Member) {
 	member.Phase, member.Attempt = api.MemberCopying, max(member.Attempt, 1)
-	w.stepCopying(member)
+	w.firstPasses().stepCopying(member)
 }
 
 // work collects the steps of all members.

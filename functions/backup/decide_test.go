@@ -57,13 +57,15 @@ func TestReportIsStoredWithItsClaims(t *testing.T) {
 		m.Forecast, m.Claims[1].BytesTrusted = 7, 5
 	})))
 	member := &w.Record.Members[0]
-	w.storeReport(member, nil)
-	w.storeReport(member, &moverreport.MemberReport{Claims: []moverreport.ClaimReport{{Name: "logs", Bytes: 1, Total: 3, Files: 1}}})
+	w.firstPasses().storeReport(member, nil)
+	w.firstPasses().storeReport(member, &moverreport.MemberReport{
+		Claims: []moverreport.ClaimReport{{Name: "logs", Bytes: 1, Total: 3, Files: 1}}})
 	data, logs := member.Claims[0], member.Claims[1]
 	if member.Forecast != 7 || data.BytesDone != 0 || logs.BytesDone != 3 || logs.BytesTrusted != 5 {
 		t.Errorf("member after a report about claim %s: %+v", logs0, member)
 	}
-	w.storeReport(member, &moverreport.MemberReport{ForecastSeconds: 2, Claims: []moverreport.ClaimReport{{Name: "logs", TrustedBytes: 9}}})
+	w.firstPasses().storeReport(member, &moverreport.MemberReport{
+		ForecastSeconds: 2, Claims: []moverreport.ClaimReport{{Name: "logs", TrustedBytes: 9}}})
 	if member.Forecast != 2 || member.Claims[1].BytesTrusted != 9 {
 		t.Errorf("the new forecast and the trusted bytes are not stored: %+v", member)
 	}
@@ -168,7 +170,7 @@ func TestMoverThatDoesNotRunHasNoStall(t *testing.T) {
 	w := workOn(whileMoving(api.MemberCopying))
 	movers := map[string]mover{"no mover": {}, "an ended mover": {job: build.Job(0, 1, build.Complete(), build.Age(time.Hour))}}
 	for name, m := range movers {
-		if s := w.stallOf(&w.Record.Members[0], m); s != nil {
+		if s := w.watch().stallOf(&w.Record.Members[0], m); s != nil {
 			t.Errorf("%s has a stall: %s", name, s.cause())
 		}
 	}

@@ -26,7 +26,7 @@ func (w *work) stepFinalPass(member *api.Member) {
 	m := w.moverOf(member)
 	signal := signalOf(member)
 	if m.waits() && !targetsHoldData(member) { // a mover that was started after the stop
-		w.storeReport(member, m.first)
+		w.firstPasses().storeReport(member, m.first)
 	}
 	switch {
 	case m.job == nil && len(w.createTargets(member)) > 0:
@@ -38,7 +38,7 @@ func (w *work) stepFinalPass(member *api.Member) {
 	case m.copied(signal):
 		w.completeFinalPass(member, m)
 	case m.failed() && !m.lostLease() && m.notConverged() == nil && !m.refusedOwnTarget(member):
-		w.fail(api.CopyFailed, "%s", w.copyFailure(member, m))
+		w.fail(api.CopyFailed, "%s", w.firstPasses().copyFailure(member, m))
 	case m.ended(): // before this signal, or after a signal for another stop
 		member.Attempt++
 		if member.FinalTries++; member.FinalTries >= maxFinalTries {
@@ -56,7 +56,7 @@ func (w *work) stepFinalPass(member *api.Member) {
 	case m.waits() && m.pod.Annotations[moverreport.SignalAnnotation] == "":
 		w.Do(api.CopyRunning, plan.PatchOf(plan.Pods, m.pod).Annotate(moverreport.SignalAnnotation, signal.Encode()).Actions()...)
 	default:
-		w.updateProgress(member, m)
+		w.watch().updateProgress(member, m)
 		w.WaitFor(false, "the final pass of pod %s-%d is running", w.Name, member.Ordinal)
 	}
 }
@@ -88,7 +88,7 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 		move.NewVolume = target.Spec.VolumeName
 		move.Digest = verifiedWithoutDigest
 	}
-	w.storeReport(member, m.final)
+	w.firstPasses().storeReport(member, m.final)
 	for _, r := range m.final.Claims {
 		for i := range member.Claims {
 			if member.Claims[i].Template == r.Name && r.Digest != "" {

@@ -14,32 +14,37 @@ import (
 	"drydock.dev/shared/text"
 )
 
+// watch says how far movers are, and what delays them.
+type watch struct{ *work }
+
+func (w *work) watch() watch { return watch{w} }
+
 // updateProgress stores how far the mover is, and why it is stalled. It fails the operation if a stall lasts too long.
-func (w *work) updateProgress(member *api.Member, m mover) {
-	s := w.stallOf(member, m)
+func (p watch) updateProgress(member *api.Member, m mover) {
+	s := p.stallOf(member, m)
 	stopped := member.Phase == api.MemberFinalPass
 	switch {
-	case stopped && s != nil && s.unplaced && member.Node != "" && w.Now.Sub(s.since) > min(showStartAfter, s.limit):
-		w.placeElsewhere(member) // the pod's node is full, cordoned or gone
+	case stopped && s != nil && s.unplaced && member.Node != "" && p.Now.Sub(s.since) > min(showStartAfter, s.limit):
+		p.placeElsewhere(member) // the pod's node is full, cordoned or gone
 		return
-	case s.over(w.Now) && s.unplaced && w.unprovisionedClaim(member) != nil:
-		move := w.unprovisionedClaim(member)
-		w.fail(api.CopyFailed, "no volume was provisioned for the copy of claim %s within %s: %s. Look at kubectl describe pvc -n %s %s",
-			move.Claim, s.limit, text.Line(s.cause(), maxCause), w.Set.Namespace, w.Record.TargetOf(move))
+	case s.over(p.Now) && s.unplaced && p.unprovisionedClaim(member) != nil:
+		move := p.unprovisionedClaim(member)
+		p.fail(api.CopyFailed, "no volume was provisioned for the copy of claim %s within %s: %s. Look at kubectl describe pvc -n %s %s",
+			move.Claim, s.limit, text.Line(s.cause(), maxCause), p.Set.Namespace, p.Record.TargetOf(move))
 		return
-	case s.over(w.Now) && s.unplaced && !stopped && w.Record.Strategy == api.StrategyWhole:
-		w.deleteMovers(member, 0) // the stopped pods will leave room for a mover
+	case s.over(p.Now) && s.unplaced && !stopped && p.Record.Strategy == api.StrategyWhole:
+		p.deleteMovers(member, 0) // the stopped pods will leave room for a mover
 		member.Attempt++
 		member.Pod, member.Stalled, member.StalledSince = "", "", nil
-		w.handToRestore(member)
+		p.handToRestore(member)
 		return
-	case s.over(w.Now):
-		w.fail(api.CopyFailed, "%s", s.failureMessage(w.Name, member))
+	case s.over(p.Now):
+		p.fail(api.CopyFailed, "%s", s.failureMessage(p.Name, member))
 		return
 	}
-	s.storeIn(w.Input, member)
-	w.storeProgress(member)
-	w.WaitFor(w.awaitsFirstProgress(member, m.pod), "pod %s-%d is being copied", w.Name, member.Ordinal)
+	s.storeIn(p.Input, member)
+	p.storeProgress(member)
+	p.WaitFor(p.awaitsFirstProgress(member, m.pod), "pod %s-%d is being copied", p.Name, member.Ordinal)
 }
 
 // mostBytes is more than a volume can have. Larger numbers are forged, and their sum over the claims would overflow.
@@ -47,9 +52,9 @@ const mostBytes = 1 << 56
 
 // storeProgress stores how many bytes of the member's claims are copied. The mover's line is about one claim; the claims before it are
 // copied. The counts never fall, although a later pass and the verification count from 0 again.
-func (w *work) storeProgress(member *api.Member) {
-	line, ok := w.Progress[member.Ordinal]
-	if !ok || !w.progressDue(member) || line.BytesDone < 0 || line.BytesDone > line.BytesTotal ||
+func (p watch) storeProgress(member *api.Member) {
+	line, ok := p.Progress[member.Ordinal]
+	if !ok || !p.progressDue(member) || line.BytesDone < 0 || line.BytesDone > line.BytesTotal ||
 		line.BytesTotal > mostBytes {
 		return
 	}
@@ -74,7 +79,7 @@ func (w *work) storeProgress(member *api.Member) {
 		changed = true // only the time of the report, so that not every event reads the log
 	}
 	if changed {
-		member.ProgressAt = operation.Moment(w.Now)
+		member.ProgressAt = operation.Moment(p.Now)
 	}
 }
 
@@ -82,22 +87,22 @@ func (w *work) storeProgress(member *api.Member) {
 const firstProgressWait = 5 * time.Second
 
 // awaitsFirstProgress reports whether the mover has just started, and no member shows progress yet.
-func (w *work) awaitsFirstProgress(member *api.Member, pod *corev1.Pod) bool {
+func (p watch) awaitsFirstProgress(member *api.Member, pod *corev1.Pod) bool {
 	if member.Phase != api.MemberCopying || pod == nil ||
-		slices.ContainsFunc(w.Record.Members, func(m api.Member) bool { return m.ProgressAt != nil }) {
+		slices.ContainsFunc(p.Record.Members, func(m api.Member) bool { return m.ProgressAt != nil }) {
 		return false
 	}
 	for _, c := range pod.Status.InitContainerStatuses {
 		if c.Name == moverreport.FirstContainer && c.State.Running != nil {
-			return w.Now.Sub(c.State.Running.StartedAt.Time).Abs() < firstProgressWait
+			return p.Now.Sub(c.State.Running.StartedAt.Time).Abs() < firstProgressWait
 		}
 	}
 	return false
 }
 
 // placeElsewhere replaces the mover of a stopped member. The new mover may run on any node. The pod has stopped, so its node is not needed.
-func (w *work) placeElsewhere(member *api.Member) {
-	w.deleteMovers(member, 0)
+func (p watch) placeElsewhere(member *api.Member) {
+	p.deleteMovers(member, 0)
 	member.Attempt++
 	member.Node, member.Stalled, member.StalledSince = "", "", nil
 }
@@ -109,9 +114,9 @@ func (in Input) progressDue(member *api.Member) bool {
 
 // unprovisionedClaim returns a move whose temporary claim has a selected node but no volume: the provisioner failed. It is nil if there
 // is none.
-func (w *work) unprovisionedClaim(member *api.Member) *api.Move {
+func (p watch) unprovisionedClaim(member *api.Member) *api.Move {
 	for i := range member.Claims {
-		target := w.TargetClaim(w.Record.Operation, &member.Claims[i])
+		target := p.TargetClaim(p.Record.Operation, &member.Claims[i])
 		if target != nil && target.Spec.VolumeName == "" && target.Annotations[selectedNode] != "" {
 			return &member.Claims[i]
 		}
@@ -146,16 +151,16 @@ const maxCause = 300
 
 // reportStalls puts the members' stalls into the operation's reason and message, and adds an Event if the message is new. When no stall is
 // left, it replaces the message of the last stall.
-func (w *work) reportStalls() {
-	wasStalled := slices.ContainsFunc(w.Before.Members, func(m api.Member) bool { return m.Stalled != "" })
+func (p watch) reportStalls() {
+	wasStalled := slices.ContainsFunc(p.Before.Members, func(m api.Member) bool { return m.Stalled != "" })
 	var stalled []string
-	for i := range w.Record.Members {
-		member := &w.Record.Members[i]
+	for i := range p.Record.Members {
+		member := &p.Record.Members[i]
 		if member.Phase != api.MemberCopying && member.Phase != api.MemberFinalPass { // restore has it now
 			member.Stalled, member.StalledSince = "", nil
 		}
 		if member.Stalled != "" {
-			stalled = append(stalled, fmt.Sprintf("%s (pod %s-%d)", member.Stalled, w.Name, member.Ordinal))
+			stalled = append(stalled, fmt.Sprintf("%s (pod %s-%d)", member.Stalled, p.Name, member.Ordinal))
 		}
 	}
 	switch {
@@ -164,13 +169,13 @@ func (w *work) reportStalls() {
 		if more := len(stalled) - 1; more > 0 {
 			message += fmt.Sprintf(". %d more members are stalled; see status.members", more)
 		}
-		if message == w.Before.Message {
-			w.Record.Reason, w.Record.Message = api.MoverStalled, message
+		if message == p.Before.Message {
+			p.Record.Reason, p.Record.Message = api.MoverStalled, message
 			return
 		}
-		w.Report(w.Set, true, api.MoverStalled, "%s", message)
-	case wasStalled && w.Record.Message == w.Before.Message:
-		w.Record.Reason, w.Record.Message = api.CopyRunning, "the claims are being copied"
+		p.Report(p.Set, true, api.MoverStalled, "%s", message)
+	case wasStalled && p.Record.Message == p.Before.Message:
+		p.Record.Reason, p.Record.Message = api.CopyRunning, "the claims are being copied"
 	}
 }
 
@@ -213,12 +218,12 @@ func addWarnings(record *api.Resize, move *api.Move, warnings []string, omitted 
 }
 
 // reportWarnings makes a Warning Event on the set of each warning of a claim that is new in the record.
-func (w *work) reportWarnings() {
-	for _, move := range w.Record.Moves() {
-		known := w.Before.Move(move.Claim)
+func (p watch) reportWarnings() {
+	for _, move := range p.Record.Moves() {
+		known := p.Before.Move(move.Claim)
 		for _, text := range move.Warnings {
 			if known == nil || !slices.Contains(known.Warnings, text) {
-				w.Event(w.Set, true, api.CopyWarning, "copying claim %s: %s", move.Claim, text)
+				p.Event(p.Set, true, api.CopyWarning, "copying claim %s: %s", move.Claim, text)
 			}
 		}
 	}

@@ -36,7 +36,7 @@ func TestStoredProgressNeverFalls(t *testing.T) {
 	} {
 		member.ProgressAt = nil
 		w.Progress = map[int]moverreport.Progress{0: step.line}
-		w.storeProgress(member)
+		w.watch().storeProgress(member)
 		a, b := member.Claims[0], member.Claims[1]
 		got := fmt.Sprintf("%d/%d %d/%d", a.BytesDone, a.BytesTotal, b.BytesDone, b.BytesTotal)
 		if got != step.want {
@@ -45,7 +45,7 @@ func TestStoredProgressNeverFalls(t *testing.T) {
 	}
 	member.ProgressAt = &metav1.Time{Time: w.Now}
 	w.Progress = map[int]moverreport.Progress{0: {Phase: moverreport.PhaseCopy, Claim: "logs", BytesDone: 9, BytesTotal: 9}}
-	if w.storeProgress(member); member.Claims[1].BytesDone != 3 {
+	if w.watch().storeProgress(member); member.Claims[1].BytesDone != 3 {
 		t.Error("progress was written twice within the period")
 	}
 }
@@ -54,7 +54,7 @@ func TestStoredProgressNeverFalls(t *testing.T) {
 func TestReportShowsWholeCopyNotLastPass(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberFinalPass, web0, logs0)))
 	member := &w.Record.Members[0]
-	w.storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultCopied, Claims: []moverreport.ClaimReport{
+	w.firstPasses().storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultCopied, Claims: []moverreport.ClaimReport{
 		{Name: "data", Bytes: 2, Total: 40}, {Name: "logs", Bytes: -2, Total: -40}}})
 	data, logs := member.Claims[0], member.Claims[1]
 	if data.BytesDone != 40 || data.BytesTotal != 40 || data.BytesFinal != 2 {
@@ -83,7 +83,7 @@ func TestFirstProgressIsAwaitedOnlyAfterStart(t *testing.T) {
 		}
 		pod := &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{Name: moverreport.FirstContainer,
 			State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(w.Now.Add(-row.age))}}}}}}
-		if got := w.awaitsFirstProgress(member, pod); got != row.want {
+		if got := w.watch().awaitsFirstProgress(member, pod); got != row.want {
 			t.Errorf("%s: %t, want %t", situation, got, row.want)
 		}
 	}
@@ -95,7 +95,7 @@ func TestTooSmallVolumeNeedsAnotherRequest(t *testing.T) {
 		w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
 		report := &moverreport.MemberReport{Result: moverreport.ResultFailed, Reason: reason, Message: "claim data: it failed"}
 		w.Before = w.Record
-		w.fail(api.CopyFailed, "%s", w.copyFailure(&w.Record.Members[0], mover{first: report}))
+		w.fail(api.CopyFailed, "%s", w.firstPasses().copyFailure(&w.Record.Members[0], mover{first: report}))
 		text := w.plan().String()
 		if strings.Contains(text, "kubectl drydock retry") != retry || strings.Contains(text, "Request a larger size") == retry {
 			t.Errorf("%s: %s", reason, text)
@@ -176,7 +176,7 @@ func TestLogIsReadOncePerPeriodAlsoWithoutProgress(t *testing.T) {
 		reads++
 		w.Progress = map[int]moverreport.Progress{0: {Phase: moverreport.PhaseVerify, Claim: "data", Pass: 1, BytesDone: int64(second),
 			BytesTotal: 1000}}
-		w.storeProgress(member)
+		w.watch().storeProgress(member)
 	}
 	if most := int(10*time.Minute/w.Settings.ProgressPeriod) + 1; reads > most {
 		t.Errorf("%d reads of the log, want at most %d", reads, most)
@@ -187,12 +187,12 @@ func TestLogIsReadOncePerPeriodAlsoWithoutProgress(t *testing.T) {
 func TestReportOfAnOlderMoverKeepsProgress(t *testing.T) {
 	w := workOn(build.Operation(api.Moving, build.Members(api.MemberCopying, web0)))
 	member := &w.Record.Members[0]
-	w.storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultConverged,
+	w.firstPasses().storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultConverged,
 		Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 40, Files: 3}}})
 	if m := member.Claims[0]; m.BytesDone != 40 || m.BytesTotal != 40 {
 		t.Errorf("first passes: %d of %d", m.BytesDone, m.BytesTotal)
 	}
-	w.storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultCopied,
+	w.firstPasses().storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultCopied,
 		Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 2, Files: 3, Digest: "d"}}})
 	if m := member.Claims[0]; m.BytesDone != 40 || m.BytesTotal != 40 || m.BytesFinal != 2 {
 		t.Errorf("final pass: %d of %d, final %d", m.BytesDone, m.BytesTotal, m.BytesFinal)
@@ -207,7 +207,7 @@ func TestForgedProgressIsBounded(t *testing.T) {
 		member.ProgressAt = nil
 		w.Progress = map[int]moverreport.Progress{0: {Phase: moverreport.PhaseCopy, Claim: claim, BytesDone: math.MaxInt64,
 			BytesTotal: math.MaxInt64}}
-		w.storeProgress(member)
+		w.watch().storeProgress(member)
 	}
 	if sum := member.Claims[0].BytesDone + member.Claims[1].BytesDone; sum < 0 {
 		t.Errorf("the sum is %d", sum)

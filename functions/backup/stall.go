@@ -44,18 +44,18 @@ func (s *stall) over(now time.Time) bool {
 }
 
 // stallOf returns the stall of the member's mover. It is nil if the mover makes progress or has ended.
-func (w *work) stallOf(member *api.Member, m mover) *stall {
+func (p watch) stallOf(member *api.Member, m mover) *stall {
 	if m.job == nil || m.ended() {
 		return nil
 	}
-	s := &stall{showAfter: showStartAfter, limit: w.Settings.StartTimeout}
+	s := &stall{showAfter: showStartAfter, limit: p.Settings.StartTimeout}
 	pod := m.pod
 	if pod != nil && statefulset.Done(pod) {
 		pod = nil
 	}
 	switch {
 	case pod == nil:
-		w.describeMissingPod(s, member, m)
+		p.describeMissingPod(s, member, m)
 	case pod.DeletionTimestamp == nil && betweenContainers(pod):
 		s.reason, s.detail = containerWaitReason(pod)
 		s.since, s.showAfter = lastContainerEnd(pod), -1
@@ -67,10 +67,10 @@ func (w *work) stallOf(member *api.Member, m mover) *stall {
 		if s.reason, s.detail = containerWaitReason(pod); s.reason != "" {
 			s.showAfter = -1 // shown at once: a container that is only slow has no message
 		} else {
-			s.reason, s.detail = pendingReason(pod, w.Warnings[pod.Name])
+			s.reason, s.detail = pendingReason(pod, p.Warnings[pod.Name])
 		}
 	default:
-		return w.stallOfStarted(member, pod, s)
+		return p.stallOfStarted(member, pod, s)
 	}
 	return s
 }
@@ -86,7 +86,7 @@ func betweenContainers(pod *corev1.Pod) bool {
 
 // stallOfMember describes why the member is not copied although it has no mover: its pod does not start. It is shown late, because most
 // pods start soon.
-func (w *work) stallOfMember(pod *corev1.Pod) *stall {
+func (p watch) stallOfMember(pod *corev1.Pod) *stall {
 	reason, detail := containerWaitReason(pod)
 	if reason == "" {
 		reason, detail = pendingReason(pod, Warning{})
@@ -98,7 +98,7 @@ func (w *work) stallOfMember(pod *corev1.Pod) *stall {
 
 // describeMissingPod describes a Job without a pod: the API server rejects the pod, or the Job controller does not create one. A deleted
 // pod is replaced within moments and leaves no trace of the time of its deletion. So the stall counts from when it was first observed.
-func (w *work) describeMissingPod(s *stall, member *api.Member, m mover) {
+func (p watch) describeMissingPod(s *stall, member *api.Member, m mover) {
 	s.reason, s.detail, s.showAfter = noPod, fmt.Sprintf("job %s has no pod; look at kubectl describe job -n %s %s", m.job.Name,
 		m.job.Namespace, m.job.Name),
 		showNoPodAfter
@@ -109,7 +109,7 @@ func (w *work) describeMissingPod(s *stall, member *api.Member, m mover) {
 	if member.ProgressAt != nil { // it had a pod then
 		s.since = later(s.since, member.ProgressAt.Time)
 	}
-	if warning := w.Warnings[m.job.Name]; warning.Reason != "" && !warning.At.Before(s.since) {
+	if warning := p.Warnings[m.job.Name]; warning.Reason != "" && !warning.At.Before(s.since) {
 		s.reason, s.detail, s.showAfter = warning.Reason, warning.Message, -1
 	}
 	if s.firstSeen = member.StalledSince == nil || !lackedPodBefore(member); !s.firstSeen {
@@ -131,8 +131,8 @@ const (
 
 // stallOfStarted returns the stall of a started pod: its node does not report, or the mover reports no progress. It is nil if there is
 // none.
-func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *stall {
-	lost, moved := w.nodeLostSince(pod), w.Moved[member.Ordinal]
+func (p watch) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *stall {
+	lost, moved := p.nodeLostSince(pod), p.Moved[member.Ordinal]
 	if !moved.IsZero() && member.StoppedAt != nil { // before the stop, the mover waited
 		moved = later(moved, member.StoppedAt.Time)
 	}
@@ -140,9 +140,9 @@ func (w *work) stallOfStarted(member *api.Member, pod *corev1.Pod, s *stall) *st
 	case !lost.IsZero():
 		s.reason, s.since = "NodeNotReady", lost
 		s.detail = fmt.Sprintf("node %s of pod %s does not report", pod.Spec.NodeName, pod.Name)
-	case !moved.IsZero() && w.Settings.ProgressTimeout > 0:
+	case !moved.IsZero() && p.Settings.ProgressTimeout > 0:
 		s.reason, s.since = "NoProgress", moved
-		s.showAfter, s.limit = min(showSilenceAfter, w.Settings.ProgressTimeout), w.Settings.ProgressTimeout
+		s.showAfter, s.limit = min(showSilenceAfter, p.Settings.ProgressTimeout), p.Settings.ProgressTimeout
 		s.detail = fmt.Sprintf("pod %s on node %s reports no progress; its storage may hang", pod.Name, pod.Spec.NodeName)
 	default:
 		return nil
