@@ -5,6 +5,7 @@ package mover
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -204,6 +205,38 @@ func TestFirstPassesUnderLoad(t *testing.T) {
 	t.Logf("%d entries changed while they were read", changed)
 	copyTree(t, finalPass(src.dir, dst.dir))
 	requireEqualTrees(t, src.dir, dst.dir)
+}
+
+// The source changes while the verification reads it. The contents differ then, but the target is not to blame.
+func TestChangeOfSourceDuringVerificationIsNoMismatch(t *testing.T) {
+	for _, pass := range []Pass{PassFirst, PassFinal} {
+		src, dst := newVolume(t, 64), newVolume(t, 64)
+		path := src.dir + "/table"
+		must(t, os.WriteFile(path, bytes.Repeat([]byte("x"), 4<<20), 0o644))
+		waitSettled()
+		o := firstPass(src.dir, dst.dir)
+		o.Pass, o.Limit = pass, NewLimiter(16<<20) // the copy and the verification take half a second each
+		done := make(chan error, 1)
+		o.hooks.synced = func() {
+			go func() {
+				time.Sleep(100 * time.Millisecond)
+				f, err := os.OpenFile(path, os.O_WRONLY, 0)
+				if err == nil {
+					_, err = f.WriteAt([]byte("y"), 4<<20-1)
+					err = errors.Join(err, f.Close())
+				}
+				done <- err
+			}()
+		}
+		if pass == PassFinal {
+			copyFails(t, o, moverreport.CodeSourceChanged)
+		} else if r := runFirstPass(t, o); r.Changed != 1 || r.RecordedFiles != 0 {
+			t.Errorf("%+v", r)
+		}
+		must(t, <-done)
+		copyTree(t, finalPass(src.dir, dst.dir))
+		requireEqualTrees(t, src.dir, dst.dir)
+	}
 }
 
 // A file that changed a moment ago may still be changing.

@@ -127,7 +127,7 @@ func (v *Verifier) compareFile(
 	default:
 		same, err = v.compareBoth(ctx, e, fds, both)
 	}
-	if err == nil && same {
+	if err == nil { // also if the contents differ: a change of the source is the likely cause, and no fault of the target
 		err = v.checkUnchanged(fds, isCopied, both)
 	}
 	if f := (*units.SideError)(nil); errors.As(err, &f) {
