@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -131,15 +131,7 @@ func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 // TestSetWakesAlthoughItsScalerIsDeleted: a set with a Scaler sleeps. It wakes, and the pre hook of the scale-up runs. Then the Scaler is
 // deleted. The set must get its replicas back (I4).
 func TestSetWakesAlthoughItsScalerIsDeleted(t *testing.T) {
-	t.Parallel()
-	s := scalersOf(kit.NewWorld(t))
-	set := kit.WorldSet("web", 2, "1Gi", "data")
-	set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
-	s.CreateSet(set)
-	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
-		t.Fatal(err)
-	}
-	s.untilStage(v1alpha1.StageIdle, 2)
+	s := idleScaledWorld(t, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
 	s.UntilSleep(s.drive, "web", api.Asleep)
 	s.untilStage(v1alpha1.StageIdle, 0)
