@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -239,38 +238,6 @@ func TestAutoscalerIsRestored(t *testing.T) {
 	}
 }
 
-// TestForeignAutoscalerIsNotTouched: the Scaler reports it, and gets an autoscaler of its own when the foreign one is
-// gone.
-func TestForeignAutoscalerIsNotTouched(t *testing.T) {
-	t.Parallel()
-	s := scalersOf(kit.NewWorld(t))
-	s.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
-	autoscalers := s.Kube.AutoscalingV2().HorizontalPodAutoscalers(s.Namespace)
-	others := autoscalerOf("web", "")
-	others.OwnerReferences = nil
-	others, err := autoscalers.Create(t.Context(), others, metav1.CreateOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.create("web", v1alpha1.ScalerSpec{Mode: queue(1, 4)}); err != nil {
-		t.Fatal(err)
-	}
-	s.until("the Scaler says so", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerTaken)) {
-			return got
-		}
-		return ""
-	})
-	ticks(t, s.drive, 2)
-	if is := s.autoscaler("web"); is.UID != others.UID || is.Spec.MaxReplicas != others.Spec.MaxReplicas {
-		t.Errorf("it was changed: %+v", is)
-	}
-	if err := autoscalers.Delete(t.Context(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	s.untilAutoscaled(true)
-}
-
 // TestRefusedAutoscalerStopsNoScaling: the API server rejects the metric. The Scaler reports that and still scales.
 func TestRefusedAutoscalerStopsNoScaling(t *testing.T) {
 	mode := queue(1, 4)
@@ -316,18 +283,4 @@ func TestRefusedAutoscalerHidesNoRefusedHook(t *testing.T) {
 	if got := condition(scaler, v1alpha1.ConditionAutoscaled); !strings.HasPrefix(got, "False "+string(api.AutoscalerRefused)) {
 		t.Error(got)
 	}
-}
-
-// TestFixedCountStays: the mode fixed overrides the count of another client.
-func TestFixedCountStays(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Mode: &v1alpha1.ScalerMode{Fixed: ptr.To[int32](2)}})
-	s.untilStage(v1alpha1.StageIdle, 2)
-	s.scale(4)
-	s.untilAsked(2)
-	s.untilStage(v1alpha1.StageIdle, 2)
-	if events := s.Events("web"); !slices.Contains(events, "Warning CountFixed") {
-		t.Errorf("no Event CountFixed: %v", events)
-	}
-	s.patch("web", map[string]any{"spec": map[string]any{"mode": map[string]any{"fixed": 1}}})
-	s.untilStage(v1alpha1.StageIdle, 1)
 }

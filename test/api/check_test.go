@@ -191,18 +191,3 @@ func TestMemberThatDoesNotCatchUpEndsResize(t *testing.T) {
 		})
 	}
 }
-
-func TestUnreadableMemberCheckIsRefused(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	w.CreateSet(kit.WorldSet("web", 1, "64Mi", "data"))
-	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi", api.MemberCheckAnnotation: "exec:pg_isready"})
-	drive := w.Drive(nil)
-	record := w.Finish(drive, "web")
-	expectPhase(t, record, api.Refused)
-	if record.Reason != api.CheckInvalid || !mentions(record.Message, api.MemberCheckAnnotation, `"exec"`, "http:PORT/PATH") {
-		t.Errorf("%s: %s", record.Reason, record.Message)
-	}
-	w.Annotate("web", map[string]string{api.MemberCheckAnnotation: "tcp:5432"})
-	untilReason(t, w, drive, api.Behind, "web-0", "address")
-}

@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,28 +84,6 @@ func TestHookGetsFile(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 0)
 }
 
-// TestTemplateWithPathOfFileIsRefused before anything runs.
-func TestTemplateWithPathOfFileIsRefused(t *testing.T) {
-	taken := hookJob("post")
-	taken.Job.Template.Raw = []byte(
-		`{"spec":{"containers":[{"name":"sh","image":"x","volumeMounts":[{"name":"x","mountPath":"/etc/drydock"}]}],` +
-			`"volumes":[{"name":"x","emptyDir":{}}]}}`,
-	)
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Post: taken}})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	s.scale(2)
-	s.until("the condition reports it", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookInvalid") ||
-			!mentions(got, "hooks.post.job.template") {
-			return got
-		}
-		return ""
-	})
-	if n := statefulset.Replicas(s.Set("web")); n != 1 {
-		t.Errorf("the set has %d replicas", n)
-	}
-}
-
 // TestHookMayFailSomeTimes: the Job tries again, and the scaling continues after the first success.
 func TestHookMayFailSomeTimes(t *testing.T) {
 	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookWithTries("fails", 3)}})
@@ -150,86 +128,10 @@ func TestHookByHTTPIsPodOfNamespace(t *testing.T) {
 	s.untilStage(v1alpha1.StageIdle, 2)
 }
 
-// TestRefusedCallFailsScaling: the status has the pod's message.
-func TestRefusedCallFailsScaling(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookByHTTP("http://drain/hook")}})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	s.hooks.fail(s.Settings.Image)
-	s.scale(2)
-	s.until("the scaling has failed", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False HookFailed") ||
-			!mentions(got, "container call", " 3", "web-1 has") {
-			return fmt.Sprintf("%s: %s", scaler.Status.Stage, got)
-		}
-		return ""
-	})
-}
-
-// TestContestedCountIsReported: after three reverts the count of the other client stays for a while, and the condition
-// says so.
-func TestContestedCountIsReported(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	fights := 0
-	s.until("the count is contested", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False CountContested") {
-			if statefulset.Replicas(s.Set("web")) == 1 {
-				fights++
-				s.force(2)
-			}
-			return got
-		}
-		return ""
-	})
-	if fights < 4 || fights > 5 { // one may come before the first tick
-		t.Errorf("the other client has scaled %d times", fights)
-	}
-	ticks(t, s.drive, 3)
-	if n := statefulset.Replicas(s.Set("web")); n != 2 {
-		t.Errorf("the set has %d replicas", n)
-	}
-	s.force(1)
-	s.until("the fight is over", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "True") {
-			return got
-		}
-		return ""
-	})
-}
-
-// TestTargetIsBeingDeleted: a finalizer keeps the set, and the Scaler does not report it as missing.
-func TestTargetIsBeingDeleted(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	s.PatchSet("web", `{"metadata":{"finalizers":["example.com/keep"]}}`)
-	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	for _, want := range []api.Reason{api.TargetDeleting, api.TargetMissing} {
-		s.until(string(want), func(scaler *v1alpha1.Scaler) string {
-			if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, fmt.Sprintf("False %s", want)) {
-				return got
-			}
-			return ""
-		})
-		if want == api.TargetDeleting {
-			s.PatchSet("web", `{"metadata":{"finalizers":null}}`)
-		}
-	}
-}
-
 // TestSetWakesAlthoughItsScalerIsDeleted: a set with a Scaler sleeps. It wakes, and the pre hook of the scale-up runs. Then the Scaler is
 // deleted. The set must get its replicas back (I4).
 func TestSetWakesAlthoughItsScalerIsDeleted(t *testing.T) {
-	t.Parallel()
-	s := scalersOf(kit.NewWorld(t))
-	set := kit.WorldSet("web", 2, "1Gi", "data")
-	set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
-	s.CreateSet(set)
-	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
-		t.Fatal(err)
-	}
-	s.untilStage(v1alpha1.StageIdle, 2)
+	s := idleScaledWorld(t, appsv1.RetainPersistentVolumeClaimRetentionPolicyType)
 	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
 	s.UntilSleep(s.drive, "web", api.Asleep)
 	s.untilStage(v1alpha1.StageIdle, 0)

@@ -112,20 +112,26 @@ func TestPauseRetainsClaims(t *testing.T) {
 	}
 }
 
-// TestSleepRunsHooks: a set with a Scaler sleeps and wakes by scalings of the Scaler, and keeps its claims with every
-// whenScaled.
-func TestSleepRunsHooks(t *testing.T) {
+// idleScaledWorld returns a new world with a ready set of two members, which may sleep, and a Scaler with a pre hook.
+func idleScaledWorld(t *testing.T, whenScaled appsv1.PersistentVolumeClaimRetentionPolicyType) scalers {
+	t.Helper()
 	t.Parallel()
 	s := scalersOf(kit.NewWorld(t))
 	set := kit.WorldSet("web", 2, "1Gi", "data")
-	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
+	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{WhenScaled: whenScaled}
 	set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
 	s.CreateSet(set)
 	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
 		t.Fatal(err)
 	}
 	s.untilStage(v1alpha1.StageIdle, 2)
+	return s
+}
+
+// TestSleepRunsHooks: a set with a Scaler sleeps and wakes by scalings of the Scaler, and keeps its claims with every
+// whenScaled.
+func TestSleepRunsHooks(t *testing.T) {
+	s := idleScaledWorld(t, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 	claims := s.ClaimUIDs()
 	s.hooks.hold(true)
 	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")
@@ -176,17 +182,7 @@ func TestSetCreatedAgainDuringSleepRuns(t *testing.T) {
 
 // TestWakeDuringHook: the scaling to zero ends first, the set wakes, and its claims stay.
 func TestWakeDuringHook(t *testing.T) {
-	t.Parallel()
-	s := scalersOf(kit.NewWorld(t))
-	set := kit.WorldSet("web", 2, "1Gi", "data")
-	set.Spec.PersistentVolumeClaimRetentionPolicy = &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
-		WhenScaled: appsv1.DeletePersistentVolumeClaimRetentionPolicyType}
-	set.Annotations[api.IdleTimeoutAnnotation], set.Annotations[api.LastActivityAnnotation] = "1h", kit.Ago(time.Minute)
-	s.CreateSet(set)
-	if err := s.create("web", v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}}); err != nil {
-		t.Fatal(err)
-	}
-	s.untilStage(v1alpha1.StageIdle, 2)
+	s := idleScaledWorld(t, appsv1.DeletePersistentVolumeClaimRetentionPolicyType)
 	claims := s.ClaimUIDs()
 	s.hooks.hold(true)
 	sendSetEvent(t, s.World, s.drive, events.Sleep, "web")

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -355,101 +354,6 @@ func TestRefusedHookFailsScaling(t *testing.T) {
 	}
 }
 
-// TestRetryRepeatsFailedPostHook, not only the rest of the scaling.
-func TestRetryRepeatsFailedPostHook(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre"), Post: hookJob("fails")}})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	s.hooks.fail("fails")
-	s.scale(2)
-	failed := s.untilStage(v1alpha1.StageFailed, 2)
-	if f := failed.Status.Failed; f == nil || f.FailedAt != v1alpha1.StagePostScaling {
-		t.Fatalf("%+v", f)
-	}
-	s.noHooksAreLeft()
-	s.hooks.fail("")
-	s.hooks.hold(true)
-	s.retry()
-	if again := s.hook("post"); strings.Contains(again.Name, failed.Status.Operation) {
-		t.Errorf("the retry uses the old Job %s", again.Name)
-	}
-	s.hooks.hold(false)
-	s.untilStage(v1alpha1.StageIdle, 2)
-}
-
-// TestScalingHasDeadline: members that do not become ready end the scaling. The set stays.
-func TestScalingHasDeadline(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{Deadlines: v1alpha1.ScalerDeadlines{Scaling: "2s"}})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	s.Node.Set(func(n *kit.Node) { n.HoldPods = true })
-	s.scale(2)
-	scaler := s.until("the scaling has failed", func(scaler *v1alpha1.Scaler) string {
-		if scaler.Status.Stage != v1alpha1.StageFailed {
-			return string(scaler.Status.Stage)
-		}
-		return ""
-	})
-	if f := scaler.Status.Failed; f.FailedAt != v1alpha1.StageScaling || f.Reason != string(api.DeadlineExceeded) {
-		t.Errorf("%+v", f)
-	}
-	s.Node.Set(func(n *kit.Node) { n.HoldPods = false })
-	s.retry()
-	s.untilStage(v1alpha1.StageIdle, 2)
-}
-
-// TestForeignCountIsRevertedOrAdopted, as the conflict policy says.
-func TestForeignCountIsRevertedOrAdopted(t *testing.T) {
-	for policy, want := range map[v1alpha1.ConflictPolicy]int32{v1alpha1.ConflictRevert: 2, v1alpha1.ConflictAdopt: 3} {
-		t.Run(string(policy), func(t *testing.T) {
-			s := scaledWorld(t, 2, v1alpha1.ScalerSpec{ConflictPolicy: policy})
-			s.untilStage(v1alpha1.StageIdle, 2)
-			s.force(3)
-			s.until("the counts agree", func(scaler *v1alpha1.Scaler) string {
-				if set := statefulset.Replicas(s.Set("web")); set != want || scaler.Spec.Replicas == nil ||
-					*scaler.Spec.Replicas != want || scaler.Status.Replicas != want {
-					return fmt.Sprintf("set %d, Scaler %v", set, scaler.Spec.Replicas)
-				}
-				return ""
-			})
-			event := map[v1alpha1.ConflictPolicy]string{v1alpha1.ConflictRevert: "Warning CountReverted",
-				v1alpha1.ConflictAdopt: "Warning CountAdopted"}[policy]
-			if !slices.Contains(s.Events("web"), event) {
-				t.Errorf("no Event %s: %v", event, s.Events("web"))
-			}
-		})
-	}
-}
-
-// TestSecondScalerIsRefused: the first one continues, and the condition of the second one has the reason.
-func TestSecondScalerIsRefused(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
-	s.untilStage(v1alpha1.StageIdle, 1)
-	if err := s.create("other", v1alpha1.ScalerSpec{Replicas: ptr.To[int32](4)}); err != nil {
-		t.Fatal(err)
-	}
-	s.until("the second Scaler reports it", func(*v1alpha1.Scaler) string {
-		if got := condition(s.get("other"), v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False TargetTaken") {
-			return got
-		}
-		return ""
-	})
-	ticks(t, s.drive, 2)
-	if n := statefulset.Replicas(s.Set("web")); n != 1 {
-		t.Errorf("the set has %d replicas", n)
-	}
-	if err := s.Scalers().Delete(context.Background(), "web", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	s.Eventually("the second one takes over", func() string {
-		if err := s.drive.Tick(context.Background()); err != nil {
-			return err.Error()
-		}
-		if got := s.get("other").Status; got.Stage != v1alpha1.StageIdle || got.Replicas != 4 {
-			return fmt.Sprintf("%s, %d", got.Stage, got.Replicas)
-		}
-		return ""
-	})
-}
-
 // TestDeletedScalerLeavesSet with its count and without a record.
 func TestDeletedScalerLeavesSet(t *testing.T) {
 	s := scaledWorld(t, 2, v1alpha1.ScalerSpec{Hooks: v1alpha1.ScalerHooks{Pre: hookJob("pre")}})
@@ -472,34 +376,6 @@ func TestDeletedScalerLeavesSet(t *testing.T) {
 	})
 	if n := statefulset.Replicas(s.Set("web")); n != 2 {
 		t.Errorf("the set has %d replicas", n)
-	}
-}
-
-// TestReplacedTarget: the Scaler notices another set with the same name, and runs no hook for the previous one.
-func TestReplacedTarget(t *testing.T) {
-	s := scaledWorld(t, 1, v1alpha1.ScalerSpec{})
-	before := s.untilStage(v1alpha1.StageIdle, 1)
-	foreground := metav1.DeletePropagationForeground
-	if err := s.Kube.AppsV1().StatefulSets(s.Namespace).Delete(context.Background(), "web",
-		metav1.DeleteOptions{PropagationPolicy: &foreground}); err != nil {
-		t.Fatal(err)
-	}
-	s.until("the target is missing", func(scaler *v1alpha1.Scaler) string {
-		if got := condition(scaler, v1alpha1.ConditionHealthy); !strings.HasPrefix(got, "False TargetMissing") {
-			return got
-		}
-		return ""
-	})
-	s.CreateSet(kit.WorldSet("web", 1, "1Gi", "data"))
-	s.until("the new one is known", func(scaler *v1alpha1.Scaler) string {
-		if scaler.Status.Target.UID == before.Status.Target.UID ||
-			!strings.HasPrefix(condition(scaler, v1alpha1.ConditionHealthy), "True") {
-			return condition(scaler, v1alpha1.ConditionHealthy)
-		}
-		return ""
-	})
-	if !slices.Contains(s.Events("web"), "Warning TargetReplaced") {
-		t.Errorf("%v", s.Events("web"))
 	}
 }
 

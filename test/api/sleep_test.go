@@ -242,19 +242,6 @@ func TestInvalidInputIsReportedOnce(t *testing.T) {
 	}
 }
 
-// TestProbeWithoutAnswerKeepsSetAwake checks the reason of the refusal.
-func TestProbeWithoutAnswerKeepsSetAwake(t *testing.T) {
-	t.Parallel()
-	w := kit.NewWorld(t)
-	w.Settings.ProbeTimeout = 300 * time.Millisecond
-	idleSet(w, "web", 2, map[string]string{api.ActivityProbeAnnotation: "http:8080/in-use"})
-	drive := w.Drive(nil)
-	sleep := w.UntilSleep(drive, "web", api.Refused)
-	if sleep.Reason != api.ProbeFailed || *w.Set("web").Spec.Replicas != 2 {
-		t.Errorf("%s: %s", sleep.Reason, sleep.Message)
-	}
-}
-
 // TestResizeWaitsForSetToWake: a sleeping set is not resized until it is awake.
 // Invariants: I3.
 func TestResizeWaitsForSetToWake(t *testing.T) {
