@@ -15,6 +15,11 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// cancelling ends a cleanup that must not go on, and releases its set.
+type cancelling struct{ Input }
+
+func (in Input) cancelling() cancelling { return cancelling{in} }
+
 // orphanFinalizer stays on a deleted object until the garbage collector has orphaned its dependents.
 const orphanFinalizer = metav1.FinalizerOrphanDependents
 
@@ -32,10 +37,10 @@ func removePod(pod *corev1.Pod) plan.Plan {
 }
 
 // removePods returns the next step to remove the cleanup pods that match.
-func (in Input) removePods(match func(*corev1.Pod) bool) plan.Plan {
+func (c cancelling) removePods(match func(*corev1.Pod) bool) plan.Plan {
 	wait := plan.Noop(api.NothingToClean)
-	for _, pod := range in.Pods {
-		if cleanup.LinkOf(pod, in.Name) == nil || !match(pod) {
+	for _, pod := range c.Pods {
+		if cleanup.LinkOf(pod, c.Name) == nil || !match(pod) {
 			continue
 		}
 		switch p := removePod(pod); p.Kind {
@@ -50,8 +55,8 @@ func (in Input) removePods(match func(*corev1.Pod) bool) plan.Plan {
 
 // removeAllPods removes every cleanup pod of a set that is gone. The claims are kept, because the request for their cleanup is gone with
 // the set.
-func (in Input) removeAllPods() plan.Plan {
-	p := in.removePods(func(*corev1.Pod) bool { return true })
+func (c cancelling) removeAllPods() plan.Plan {
+	p := c.removePods(func(*corev1.Pod) bool { return true })
 	if p.Kind == plan.KindNoop {
 		return plan.Noop(api.SetGone)
 	}
@@ -61,54 +66,54 @@ func (in Input) removeAllPods() plan.Plan {
 // removeStrayPods removes cleanup pods that do not belong to the running cleanup of this set. They come from another set of the same
 // name, from a finished cleanup, or from a request that has arrived after a scale-up. Their result may not apply to this set, so their
 // claims are kept.
-func (in Input) removeStrayPods(record *api.Cleanup) plan.Plan {
-	return in.removePods(func(pod *corev1.Pod) bool { return !in.isOurs(record, pod) || !in.isOrdered(pod) })
+func (c cancelling) removeStrayPods(record *api.Cleanup) plan.Plan {
+	return c.removePods(func(pod *corev1.Pod) bool { return !c.isOurs(record, pod) || !c.isOrdered(pod) })
 }
 
 // cancel ends a running cleanup: it removes the pods and keeps the claims. The record of a set that is not opted in is written first,
 // because the tick does not find the set after its pods are gone.
-func (in Input) cancel(record *api.Cleanup, reason api.Reason, message string) plan.Plan {
+func (c cancelling) cancel(record *api.Cleanup, reason api.Reason, message string) plan.Plan {
 	if !record.Active() {
 		return plan.Noop(reason)
 	}
-	next := in.canceledRecord(record, reason, message)
-	p := plan.Do(reason, append(in.store(next).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(in.Set, next, true))...)
-	if !statefulset.Managed(in.Set) {
+	next := c.canceledRecord(record, reason, message)
+	p := plan.Do(reason, append(c.accounts().store(next).Unannotate(api.AbortAnnotation).Actions(), operation.NoteOf(c.Set, next, true))...)
+	if !statefulset.Managed(c.Set) {
 		return p
 	}
-	if wait := in.removePods(func(*corev1.Pod) bool { return true }); wait.Kind != plan.KindNoop {
+	if wait := c.removePods(func(*corev1.Pod) bool { return true }); wait.Kind != plan.KindNoop {
 		return wait
 	}
 	return p.Then(events.OperationFailed, record.Operation).For(api.KindCleanup)
 }
 
 // canceledRecord returns the record of a canceled cleanup.
-func (in Input) canceledRecord(record *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
-	next := operation.Fail(record, api.Failed, in.Now, reason, message+"; the remaining claims are kept")
+func (c cancelling) canceledRecord(record *api.Cleanup, reason api.Reason, message string) *api.Cleanup {
+	next := operation.Fail(record, api.Failed, c.Now, reason, message+"; the remaining claims are kept")
 	next.Ordinals = nil
-	next.Request, next.Order = cleanup.Digest(in.Set), members.OrderNumber(in.Set)
+	next.Request, next.Order = cleanup.Digest(c.Set), members.OrderNumber(c.Set)
 	return next
 }
 
 // releaseReason returns why a set that is being deleted is not cleaned up, or "" if it is.
-func (in Input) releaseReason(record *api.Cleanup) string {
+func (c cancelling) releaseReason(record *api.Cleanup) string {
 	switch {
-	case members.IsMade(in.Set):
+	case members.IsMade(c.Set):
 		return "its operator may create it again"
-	case !cleanup.NeedsFinalizer(in.Set):
+	case !cleanup.NeedsFinalizer(c.Set):
 		return "it no longer requests a cleanup on deletion"
-	case in.isOrphanDeletion():
+	case c.isOrphanDeletion():
 		return "it was deleted with orphan propagation"
-	case in.NamespaceEnds:
+	case c.NamespaceEnds:
 		return "its namespace is being deleted, so no pod can be created"
-	case in.Journal || operation.Of(in.Set).Resizing():
+	case c.Journal || operation.Of(c.Set).Resizing():
 		return "a resize was in progress"
-	case in.isAborted():
+	case c.isAborted():
 		return "aborted at the user's request"
-	case !statefulset.CleanupAsked(in.Set):
+	case !statefulset.CleanupAsked(c.Set):
 		return "it has no cleanup pod template"
 	}
-	if _, problem := in.template(record); problem != nil {
+	if _, problem := c.round().template(record); problem != nil {
 		return problem.Message
 	}
 	return ""
@@ -117,53 +122,53 @@ func (in Input) releaseReason(record *api.Cleanup) string {
 // isOrphanDeletion reports whether the set was deleted with orphan propagation. Until the garbage collector has orphaned the
 // dependents, the set's finalizer shows it. Afterwards the set's ControllerRevision or a pod shows it, because the set no longer
 // controls them.
-func (in Input) isOrphanDeletion() bool {
-	return slices.Contains(in.Set.Finalizers, orphanFinalizer) || in.Revision != nil && !metav1.IsControlledBy(in.Revision, in.Set) ||
-		slices.ContainsFunc(in.Pods, in.isOrphaned)
+func (c cancelling) isOrphanDeletion() bool {
+	return slices.Contains(c.Set.Finalizers, orphanFinalizer) || c.Revision != nil && !metav1.IsControlledBy(c.Revision, c.Set) ||
+		slices.ContainsFunc(c.Pods, c.isOrphaned)
 }
 
 // isOrphaned reports whether the pod is a replica without a controller.
-func (in Input) isOrphaned(pod *corev1.Pod) bool {
-	_, replica := statefulset.ParsePodName(in.Set, pod.Name)
-	return replica && metav1.GetControllerOf(pod) == nil && statefulset.Selects(in.Set, pod.Labels)
+func (c cancelling) isOrphaned(pod *corev1.Pod) bool {
+	_, replica := statefulset.ParsePodName(c.Set, pod.Name)
+	return replica && metav1.GetControllerOf(pod) == nil && statefulset.Selects(c.Set, pod.Labels)
 }
 
 // releaseSet removes our finalizer from a set that is being deleted. The claims are kept.
-func (in Input) releaseSet(record *api.Cleanup, why string) plan.Plan {
-	if p := in.removePods(func(*corev1.Pod) bool { return true }); p.Kind != plan.KindNoop {
+func (c cancelling) releaseSet(record *api.Cleanup, why string) plan.Plan {
+	if p := c.removePods(func(*corev1.Pod) bool { return true }); p.Kind != plan.KindNoop {
 		return p
 	}
-	patch, operation := plan.PatchOf(plan.StatefulSets, in.Set), ""
+	patch, operation := plan.PatchOf(plan.StatefulSets, c.Set), ""
 	if record != nil {
 		operation = record.Operation
 	}
-	note := plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: true, Reason: api.FinalizerRemoved,
-		Message: "the StatefulSet is deleted without a cleanup: " + why + "; its claims are kept", UID: in.Set.UID, Operation: operation})
+	note := plan.Event(c.Set.Namespace, c.Set.Name, plan.Note{Warning: true, Reason: api.FinalizerRemoved,
+		Message: "the StatefulSet is deleted without a cleanup: " + why + "; its claims are kept", UID: c.Set.UID, Operation: operation})
 	if !record.Active() {
 		return plan.Do(api.FinalizerRemoved, append(removeFinalizer(patch).Actions(), note)...)
 	}
-	patch.Annotate(api.CleanupAnnotation, in.canceledRecord(record, api.CleanupCanceled, why).Encode())
+	patch.Annotate(api.CleanupAnnotation, c.canceledRecord(record, api.CleanupCanceled, why).Encode())
 	return plan.Do(api.FinalizerRemoved, append(removeFinalizer(patch).Actions(), note)...).
 		Then(events.OperationFailed, operation).For(api.KindCleanup)
 }
 
 // reconcileFinalizer adds or removes our finalizer, as the set's annotations request. A finalizer cannot be added during deletion.
-func (in Input) reconcileFinalizer() plan.Plan {
-	present, wanted := cleanup.HasFinalizer(in.Set), cleanup.NeedsFinalizer(in.Set)
+func (c cancelling) reconcileFinalizer() plan.Plan {
+	present, wanted := cleanup.HasFinalizer(c.Set), cleanup.NeedsFinalizer(c.Set)
 	switch {
-	case in.Set.DeletionTimestamp != nil || present == wanted || wanted && in.isBeingReplaced():
+	case c.Set.DeletionTimestamp != nil || present == wanted || wanted && c.isBeingReplaced():
 		return plan.Noop(api.NothingToClean)
 	case wanted:
-		patch := plan.PatchOf(plan.StatefulSets, in.Set).AddFinalizer(api.CleanupFinalizer).Label(api.FinalizerLabel, api.FinalizerForCleanup)
+		patch := plan.PatchOf(plan.StatefulSets, c.Set).AddFinalizer(api.CleanupFinalizer).Label(api.FinalizerLabel, api.FinalizerForCleanup)
 		return plan.Do(api.FinalizerAdded, patch.Actions()...)
 	}
-	return plan.Do(api.FinalizerRemoved, removeFinalizer(plan.PatchOf(plan.StatefulSets, in.Set)).Actions()...)
+	return plan.Do(api.FinalizerRemoved, removeFinalizer(plan.PatchOf(plan.StatefulSets, c.Set)).Actions()...)
 }
 
 // isBeingReplaced reports whether restore replaces the set. Restore removes our finalizer before it deletes the set, and creates the
 // new set with it.
-func (in Input) isBeingReplaced() bool {
-	resize, err := api.LoadResize(in.Set)
+func (c cancelling) isBeingReplaced() bool {
+	resize, err := api.LoadResize(c.Set)
 	return err == nil && resize.Active() && resize.ReplaceSet
 }
 

@@ -67,37 +67,37 @@ func (in Input) isAborted() bool {
 // that replica on the claims that are being cleaned up.
 func Decide(in Input) plan.Plan {
 	if in.Set == nil {
-		return in.removeAllPods()
+		return in.cancelling().removeAllPods()
 	}
 	record, err := api.LoadCleanup(in.Set)
 	if err != nil {
 		return plan.Do(api.StatusInvalid, plan.Event(in.Set.Namespace, in.Set.Name,
 			plan.Note{Warning: true, Reason: api.StatusInvalid, Message: err.Error(), UID: in.Set.UID}))
 	}
-	if p := in.removeStrayPods(record); p.Kind == plan.KindDo {
+	if p := in.cancelling().removeStrayPods(record); p.Kind == plan.KindDo {
 		return p
 	}
 	if in.Set.DeletionTimestamp != nil {
 		return in.handleDeletion(record)
 	}
-	if p := in.reconcileFinalizer(); p.Kind == plan.KindDo {
+	if p := in.cancelling().reconcileFinalizer(); p.Kind == plan.KindDo {
 		return p
 	}
 	switch {
 	case !statefulset.Managed(in.Set):
-		return in.cancel(record, api.NotManaged, "the StatefulSet is no longer opted in")
+		return in.cancelling().cancel(record, api.NotManaged, "the StatefulSet is no longer opted in")
 	case operation.Of(in.Set).Busy(api.KindCleanup):
 		return plan.Noop(api.InProgress)
 	case members.Keeps(in.Set) && !members.Current(in.Set): // its order may be outdated
 		return plan.Wait(api.MembersCounted, "the pods of the set are not counted yet")
 	case !statefulset.CleanupAsked(in.Set):
-		return in.cancel(record, api.NoCleanup, "the StatefulSet no longer has a cleanup pod template")
+		return in.cancelling().cancel(record, api.NoCleanup, "the StatefulSet no longer has a cleanup pod template")
 	}
-	if _, problem := in.template(record); problem != nil {
+	if _, problem := in.round().template(record); problem != nil {
 		return in.refuse(record, problem)
 	}
 	if in.isAborted() && record.Active() {
-		return in.cancel(record, api.Aborted, "aborted at the user's request")
+		return in.cancelling().cancel(record, api.Aborted, "aborted at the user's request")
 	}
 	return in.cleanUp(record)
 }
@@ -106,10 +106,10 @@ func Decide(in Input) plan.Plan {
 // zero.
 func (in Input) handleDeletion(record *api.Cleanup) plan.Plan {
 	if !cleanup.HasFinalizer(in.Set) {
-		return in.cancel(record, api.SetGone, "the StatefulSet is being deleted")
+		return in.cancelling().cancel(record, api.SetGone, "the StatefulSet is being deleted")
 	}
-	if why := in.releaseReason(record); why != "" {
-		return in.releaseSet(record, why)
+	if why := in.cancelling().releaseReason(record); why != "" {
+		return in.cancelling().releaseSet(record, why)
 	}
 	return in.cleanUp(record)
 }
@@ -122,18 +122,18 @@ func (in Input) cleanUp(record *api.Cleanup) plan.Plan {
 	}
 	left := in.leftBehind(record, ordinals)
 	if record.Active() {
-		return in.continueCleanup(record, ordinals, left)
+		return in.round().continueCleanup(record, ordinals, left)
 	}
 	switch pod := in.replicaToStop(ordinals); {
 	case in.hasWork(left) && in.startsAgain(record):
-		return in.startCleanup(record, left)
+		return in.accounts().startCleanup(record, left)
 	case len(left) == 0 && in.Set.DeletionTimestamp != nil:
 		return plan.Do(api.FinalizerRemoved, append(removeFinalizer(plan.PatchOf(plan.StatefulSets, in.Set)).Actions(),
-			in.newReportEvents(record, in.reports(ordinals))...)...)
+			in.accounts().newReportEvents(record, in.accounts().reports(ordinals))...)...)
 	case pod != "":
 		return plan.Wait(api.MemberEnding, "pod %s has not ended yet", pod)
 	}
-	return in.refreshRecord(record, ordinals)
+	return in.accounts().refreshRecord(record, ordinals)
 }
 
 // markClaims marks the claims that replicas are seen to use.
@@ -242,16 +242,16 @@ func (in Input) Tally() (pending, running int) {
 // refuse stores why the set cannot be cleaned up, and reports it once. It cancels a running cleanup.
 func (in Input) refuse(record *api.Cleanup, problem *cleanup.Problem) plan.Plan {
 	if record.Active() {
-		return in.cancel(record, problem.Reason, problem.Message)
+		return in.cancelling().cancel(record, problem.Reason, problem.Message)
 	}
-	if in.isRefused(record) {
+	if in.round().isRefused(record) {
 		return plan.Noop(api.AlreadyRefused)
 	}
-	next := in.newRecord(record, api.Refused, problem.Reason, problem.Message)
+	next := in.accounts().newRecord(record, api.Refused, problem.Reason, problem.Message)
 	// A retry names the refusal that it repeats, so with the same id it would count for ever.
 	next.Attempt++
 	next.Operation = api.OperationID(in.Set.UID, string(api.Refused)+next.Request, next.Attempt) // differs from every real cleanup
 	next.Finished = operation.Moment(in.Now)
-	return plan.Do(problem.Reason, append(in.store(next).Actions(), operation.NoteOf(in.Set, next, true))...).
+	return plan.Do(problem.Reason, append(in.accounts().store(next).Actions(), operation.NoteOf(in.Set, next, true))...).
 		Then(events.OperationFailed, next.Operation).For(api.KindCleanup)
 }

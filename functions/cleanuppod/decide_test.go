@@ -187,7 +187,7 @@ func TestRecordWithoutCleanup(t *testing.T) {
 	mark := build.Annotation(api.ReplicaOfAnnotation, "uid-web")
 	told := func(s *api.Cleanup) {
 		in := on(web(), unknown)
-		s.Ordinals = in.reports(in.ordinals())
+		s.Ordinals = in.accounts().reports(in.ordinals())
 	}
 	many := on(web(settledRecord(1)), replica(0))
 	for n := range 100 {
@@ -264,7 +264,7 @@ func TestMayStart(t *testing.T) {
 	} {
 		template := (*corev1.PodTemplateSpec)(nil)
 		if row.in.Set != nil {
-			template, _ = row.in.newTemplate()
+			template, _ = row.in.round().newTemplate()
 		}
 		if begins, asks := row.in.mayStart(), template != nil; begins != row.begins || asks != row.asks {
 			t.Errorf("%s: begins %t, asks %t", name, begins, asks)

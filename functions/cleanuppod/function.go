@@ -169,7 +169,7 @@ func (f *Function) observeRevision(ctx context.Context, in *Input) error {
 
 // tryTemplate creates a pod of a new template as a dry run, to learn whether the API server accepts it.
 func (f *Function) tryTemplate(ctx context.Context, in *Input) error {
-	template, problem := in.newTemplate()
+	template, problem := in.round().newTemplate()
 	if template == nil || problem != nil {
 		return nil
 	}

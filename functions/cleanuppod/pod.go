@@ -16,24 +16,24 @@ import (
 )
 
 // tryFailure returns why the pod's try failed, or "" while it has not.
-func (in Input) tryFailure(entry *api.OrdinalStatus, pod *corev1.Pod) string {
+func (r round) tryFailure(entry *api.OrdinalStatus, pod *corev1.Pod) string {
 	tries := 0
 	if entry != nil {
 		tries = entry.Tries
 	}
-	age := in.Now.Sub(pod.CreationTimestamp.Time)
+	age := r.Now.Sub(pod.CreationTimestamp.Time)
 	switch {
 	case pod.DeletionTimestamp != nil:
 		return fmt.Sprintf("cleanup pod %s was deleted before it had finished its work", pod.Name)
 	case pod.Status.Phase == corev1.PodFailed:
 		return fmt.Sprintf("cleanup pod %s failed: %s", pod.Name, failureText(pod))
-	case failures(pod) > 0 && tries+failures(pod) >= in.Settings.CleanupTries:
+	case failures(pod) > 0 && tries+failures(pod) >= r.Settings.CleanupTries:
 		return fmt.Sprintf("cleanup pod %s failed %d times: %s", pod.Name, tries+failures(pod), failureText(pod))
-	case age > in.Settings.CleanupTimeout:
-		return fmt.Sprintf("cleanup pod %s has not ended within %s", pod.Name, in.Settings.CleanupTimeout)
-	case in.Now.Sub(lastProgress(pod)) > in.Settings.StartTimeout && pod.Status.Phase != corev1.PodRunning && !hasRunningContainer(pod) &&
+	case age > r.Settings.CleanupTimeout:
+		return fmt.Sprintf("cleanup pod %s has not ended within %s", pod.Name, r.Settings.CleanupTimeout)
+	case r.Now.Sub(lastProgress(pod)) > r.Settings.StartTimeout && pod.Status.Phase != corev1.PodRunning && !hasRunningContainer(pod) &&
 		failures(pod) == 0:
-		return fmt.Sprintf("cleanup pod %s has not started within %s: %s", pod.Name, in.Settings.StartTimeout, startObstacle(pod))
+		return fmt.Sprintf("cleanup pod %s has not started within %s: %s", pod.Name, r.Settings.StartTimeout, startObstacle(pod))
 	}
 	return ""
 }
@@ -115,9 +115,9 @@ func lastOutput(output string) string {
 }
 
 // stuck reports whether the pod should have ended some time ago, and only its node can delay it.
-func (in Input) stuck(pod *corev1.Pod) bool {
+func (r round) stuck(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && !slices.Contains(pod.Finalizers, api.CleanupFinalizer) &&
-		in.Now.Sub(pod.DeletionTimestamp.Time) > in.Settings.StartTimeout
+		r.Now.Sub(pod.DeletionTimestamp.Time) > r.Settings.StartTimeout
 }
 
 // stuckMessage returns the message about a stuck pod.
@@ -128,30 +128,30 @@ func stuckMessage(pod *corev1.Pod) string {
 
 // template returns the set's cleanup pod template, or the problem with it. The API server's answer is known only while the template is
 // new.
-func (in Input) template(record *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	if in.isRefused(record) {
+func (r round) template(record *api.Cleanup) (*corev1.PodTemplateSpec, *cleanup.Problem) {
+	if r.isRefused(record) {
 		return nil, &cleanup.Problem{Reason: record.Reason, Message: record.Message}
 	}
-	template, problem := cleanup.Template(in.Set)
-	if problem == nil && in.PodRejected != "" {
+	template, problem := cleanup.Template(r.Set)
+	if problem == nil && r.PodRejected != "" {
 		problem = &cleanup.Problem{Reason: api.TemplateInvalid,
-			Message: "the API server would refuse the cleanup pod: " + text.Clip(in.PodRejected, maxQuotedBytes)}
+			Message: "the API server would refuse the cleanup pod: " + text.Clip(r.PodRejected, maxQuotedBytes)}
 	}
 	return template, problem
 }
 
 // isRefused reports whether this template was refused and no retry is requested.
-func (in Input) isRefused(record *api.Cleanup) bool {
-	return record != nil && record.Phase == api.Refused && record.Request == cleanup.Digest(in.Set) && !in.isRetried(record)
+func (r round) isRefused(record *api.Cleanup) bool {
+	return record != nil && record.Phase == api.Refused && record.Request == cleanup.Digest(r.Set) && !r.isRetried(record)
 }
 
 // newTemplate returns the template if the set's record does not hold a result for it yet, else nil.
-func (in Input) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
-	record, err := api.LoadCleanup(in.Set)
-	asked := statefulset.CleanupAsked(in.Set) && statefulset.Managed(in.Set) && in.Set.DeletionTimestamp == nil
-	judged := record != nil && record.Request == cleanup.Digest(in.Set) && (record.Phase != api.Refused || in.isRefused(record))
+func (r round) newTemplate() (*corev1.PodTemplateSpec, *cleanup.Problem) {
+	record, err := api.LoadCleanup(r.Set)
+	asked := statefulset.CleanupAsked(r.Set) && statefulset.Managed(r.Set) && r.Set.DeletionTimestamp == nil
+	judged := record != nil && record.Request == cleanup.Digest(r.Set) && (record.Phase != api.Refused || r.isRefused(record))
 	if err != nil || !asked || judged {
 		return nil, nil
 	}
-	return cleanup.Template(in.Set)
+	return cleanup.Template(r.Set)
 }

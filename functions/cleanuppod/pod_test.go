@@ -134,7 +134,7 @@ func TestTryFailure(t *testing.T) {
 			if row.tries == 0 {
 				entry = nil
 			}
-			file.Entry(t, name, cmp.Or(on(web()).tryFailure(entry, cleanupPod(1, row.options...)), "no trouble"))
+			file.Entry(t, name, cmp.Or(on(web()).round().tryFailure(entry, cleanupPod(1, row.options...)), "no trouble"))
 		})
 	}
 }

@@ -16,26 +16,31 @@ import (
 	"drydock.dev/shared/statefulset"
 )
 
+// accounts stores which ordinals are accounted for.
+type accounts struct{ Input }
+
+func (in Input) accounts() accounts { return accounts{in} }
+
 // newRecord returns a record without an operation. It takes over the attempt and the accounted span of the previous record.
-func (in Input) newRecord(record *api.Cleanup, phase api.Phase, reason api.Reason, message string) *api.Cleanup {
+func (a accounts) newRecord(record *api.Cleanup, phase api.Phase, reason api.Reason, message string) *api.Cleanup {
 	next := &api.Cleanup{Header: api.Header{Version: api.RecordVersion, Kind: api.KindCleanup,
-		Set: api.SetRef{Name: in.Set.Name, UID: in.Set.UID}, Started: *operation.Moment(in.Now)}}
+		Set: api.SetRef{Name: a.Set.Name, UID: a.Set.UID}, Started: *operation.Moment(a.Now)}}
 	if record != nil {
 		next.Attempt, next.Span = record.Attempt, record.Span
 	}
-	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
+	next.Operation = api.OperationID(a.Set.UID, string(api.KindCleanup), next.Attempt)
 	next.Phase, next.Reason, next.Message = phase, reason, message
-	next.Request, next.Order = cleanup.Digest(in.Set), members.OrderNumber(in.Set)
+	next.Request, next.Order = cleanup.Digest(a.Set), members.OrderNumber(a.Set)
 	return next
 }
 
 // startCleanup stores a new cleanup before any other write.
-func (in Input) startCleanup(record *api.Cleanup, left []cleanup.Ordinal) plan.Plan {
-	next := in.newRecord(record, api.Cleaning, api.CleanupStarted, "cleaning up "+ordinalsOf(left))
+func (a accounts) startCleanup(record *api.Cleanup, left []cleanup.Ordinal) plan.Plan {
+	next := a.newRecord(record, api.Cleaning, api.CleanupStarted, "cleaning up "+ordinalsOf(left))
 	next.Attempt++
-	next.Operation = api.OperationID(in.Set.UID, string(api.KindCleanup), next.Attempt)
-	next.Trace = in.Trace
-	return plan.Do(api.CleanupStarted, in.store(next).Actions()...)
+	next.Operation = api.OperationID(a.Set.UID, string(api.KindCleanup), next.Attempt)
+	next.Trace = a.Trace
+	return plan.Do(api.CleanupStarted, a.store(next).Actions()...)
 }
 
 // ordinalsOf names the first ten ordinals in words.
@@ -56,57 +61,57 @@ func ordinalsOf(left []cleanup.Ordinal) string {
 }
 
 // store returns a patch with the record. It removes the retry annotation if the annotation caused this attempt.
-func (in Input) store(next *api.Cleanup) *plan.Patch {
-	patch := operation.Store(in.Set, next)
-	if record, err := api.LoadCleanup(in.Set); err == nil && in.isRetried(record) {
+func (a accounts) store(next *api.Cleanup) *plan.Patch {
+	patch := operation.Store(a.Set, next)
+	if record, err := api.LoadCleanup(a.Set); err == nil && a.isRetried(record) {
 		patch.Unannotate(api.RetryAnnotation)
 	}
 	return patch
 }
 
 // refreshRecord updates the record of a set without work for a cleanup: the accounted ordinals, and the claims that are kept.
-func (in Input) refreshRecord(record *api.Cleanup, ordinals []cleanup.Ordinal) plan.Plan {
-	left := in.leftBehind(record, ordinals)
-	next := in.newRecord(record, api.Succeeded, api.CleanupReady, "the claims of removed replicas will be cleaned up")
-	next.Operation = api.OperationID(in.Set.UID, string(api.CleanupReady), next.Attempt) // differs from every real cleanup
+func (a accounts) refreshRecord(record *api.Cleanup, ordinals []cleanup.Ordinal) plan.Plan {
+	left := a.leftBehind(record, ordinals)
+	next := a.newRecord(record, api.Succeeded, api.CleanupReady, "the claims of removed replicas will be cleaned up")
+	next.Operation = api.OperationID(a.Set.UID, string(api.CleanupReady), next.Attempt) // differs from every real cleanup
 	if record != nil && record.Request == next.Request && record.Phase != api.Refused && (record.Phase != api.Failed || len(left) > 0) {
 		next = record.Clone()
 	}
-	return in.storeFinished(record, next, ordinals, left)
+	return a.storeFinished(record, next, ordinals, left)
 }
 
 // storeFinished stores the record of a finished cleanup if it changed.
-func (in Input) storeFinished(record, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
+func (a accounts) storeFinished(record, next *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	if len(left) == 0 {
-		next.Order = members.OrderNumber(in.Set)
+		next.Order = members.OrderNumber(a.Set)
 	}
-	if in.Set.DeletionTimestamp == nil {
-		next.Span = in.accountedSpan(next.Span, ordinals)
+	if a.Set.DeletionTimestamp == nil {
+		next.Span = a.accountedSpan(next.Span, ordinals)
 	}
-	reports := in.reports(ordinals)
+	reports := a.reports(ordinals)
 	next.Ordinals = append(failedEntries(record, left), reports...)
-	actions := in.store(next).Actions()
-	if in.Doubt != "" {
-		actions = append(actions, in.note(next, api.Rejected, true, "the API server would reject a cleanup pod at present: %s", in.Doubt))
+	actions := a.store(next).Actions()
+	if a.Doubt != "" {
+		actions = append(actions, a.note(next, api.Rejected, true, "the API server would reject a cleanup pod at present: %s", a.Doubt))
 	}
-	return plan.Do(next.Reason, append(actions, in.newReportEvents(record, reports)...)...)
+	return plan.Do(next.Reason, append(actions, a.newReportEvents(record, reports)...)...)
 }
 
 // newReportEvents returns Events for the reports that the record does not have yet.
-func (in Input) newReportEvents(record *api.Cleanup, reports []api.OrdinalStatus) []plan.Action {
+func (a accounts) newReportEvents(record *api.Cleanup, reports []api.OrdinalStatus) []plan.Action {
 	var notes []plan.Action
 	for _, r := range reports {
 		if entry := entryOf(record, r.Ordinal); entry == nil || *entry != r {
-			notes = append(notes, plan.Event(in.Set.Namespace, in.Set.Name,
-				plan.Note{Warning: true, Reason: r.Reason, Message: r.Message, UID: in.Set.UID}))
+			notes = append(notes, plan.Event(a.Set.Namespace, a.Set.Name,
+				plan.Note{Warning: true, Reason: r.Reason, Message: r.Message, UID: a.Set.UID}))
 		}
 	}
 	return notes
 }
 
 // accountedSpan returns the ordinals whose pods were seen. A pod that is being replaced counts as seen.
-func (in Input) accountedSpan(before *api.Span, ordinals []cleanup.Ordinal) *api.Span {
-	now, wanted := cleanup.Accounted(in.Set, ordinals), statefulset.Span(in.Set)
+func (a accounts) accountedSpan(before *api.Span, ordinals []cleanup.Ordinal) *api.Span {
+	now, wanted := cleanup.Accounted(a.Set, ordinals), statefulset.Span(a.Set)
 	if before != nil && before.Start == now.Start {
 		now.End = max(now.End, min(before.End, wanted.End))
 	}
@@ -115,18 +120,18 @@ func (in Input) accountedSpan(before *api.Span, ordinals []cleanup.Ordinal) *api
 
 // reports returns an entry for each claim that has the name of a removed replica's claim, but is not known to have been used by
 // one. Such claims are kept.
-func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
+func (a accounts) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 	var reports []api.OrdinalStatus
 	for _, o := range ordinals {
-		claim := o.Unknown(in.Set)
-		if o.Wanted || !members.Removes(in.Set, o.Number) || claim == "" || len(reports) == maxReports {
+		claim := o.Unknown(a.Set)
+		if o.Wanted || !members.Removes(a.Set, o.Number) || claim == "" || len(reports) == maxReports {
 			continue
 		}
 		reason, message := api.NeverUsed, fmt.Sprintf(
 			"claim %[1]s is kept, because no member of this StatefulSet is known to have used it. If one did, run "+
 				"kubectl annotate -n %[2]s pvc %[1]s %[3]s=%[4]s, then kubectl drydock cleanup -n %[2]s sts/%[5]s --from %[6]d",
-			claim, in.Set.Namespace, api.ReplicaOfAnnotation, in.Set.UID, in.Set.Name, o.Number)
-		if in.unbound(claim) {
+			claim, a.Set.Namespace, api.ReplicaOfAnnotation, a.Set.UID, a.Set.Name, o.Number)
+		if a.unbound(claim) {
 			reason, message = api.ClaimUnbound, fmt.Sprintf(
 				"claim %s is kept. It is not bound to a volume, so no member used it. Delete it if it is not needed", claim)
 		}
@@ -136,8 +141,8 @@ func (in Input) reports(ordinals []cleanup.Ordinal) []api.OrdinalStatus {
 }
 
 // unbound reports whether the claim exists and is not bound to a volume.
-func (in Input) unbound(claim string) bool {
-	return slices.ContainsFunc(in.Claims, func(c *corev1.PersistentVolumeClaim) bool {
+func (a accounts) unbound(claim string) bool {
+	return slices.ContainsFunc(a.Claims, func(c *corev1.PersistentVolumeClaim) bool {
 		return c.Name == claim && c.Status.Phase != corev1.ClaimBound
 	})
 }
@@ -146,28 +151,28 @@ func (in Input) unbound(claim string) bool {
 const maxReports = 20
 
 // conclude ends the cleanup. If the set is being deleted, it removes our finalizer.
-func (in Input) conclude(record *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
+func (a accounts) conclude(record *api.Cleanup, ordinals, left []cleanup.Ordinal) plan.Plan {
 	if failed := failedEntries(record, left); len(failed) > 0 {
-		next := operation.Fail(record, api.Failed, in.Now, failed[0].Reason, failed[0].Message)
-		return in.storeFinished(record, next, ordinals, left).Then(events.OperationFailed, record.Operation).For(api.KindCleanup)
+		next := operation.Fail(record, api.Failed, a.Now, failed[0].Reason, failed[0].Message)
+		return a.storeFinished(record, next, ordinals, left).Then(events.OperationFailed, record.Operation).For(api.KindCleanup)
 	}
-	next := operation.Conclude(record, api.Succeeded, in.Now, api.CleanupCompleted, "nothing is left behind")
-	if in.Set.DeletionTimestamp != nil {
-		next.Ordinals = in.reports(ordinals)
-		actions := append(removeFinalizer(in.store(next)).Actions(), in.newReportEvents(record, next.Ordinals)...)
+	next := operation.Conclude(record, api.Succeeded, a.Now, api.CleanupCompleted, "nothing is left behind")
+	if a.Set.DeletionTimestamp != nil {
+		next.Ordinals = a.reports(ordinals)
+		actions := append(removeFinalizer(a.store(next)).Actions(), a.newReportEvents(record, next.Ordinals)...)
 		return plan.Do(api.CleanupCompleted, append(actions,
-			in.note(next, api.CleanupCompleted, false, "the finalizer of the StatefulSet is removed, because all its ordinals are cleaned up"))...).
+			a.note(next, api.CleanupCompleted, false, "the finalizer of the StatefulSet is removed, because all its ordinals are cleaned up"))...).
 			Then(events.CleanupCompleted, record.Operation)
 	}
-	p := in.storeFinished(record, next, ordinals, left)
-	p.Actions = append(p.Actions, in.note(next, api.CleanupCompleted, false, "%s", next.Message))
+	p := a.storeFinished(record, next, ordinals, left)
+	p.Actions = append(p.Actions, a.note(next, api.CleanupCompleted, false, "%s", next.Message))
 	return p.Then(events.CleanupCompleted, record.Operation)
 }
 
 // note returns a Kubernetes Event for the cleanup.
-func (in Input) note(record *api.Cleanup, reason api.Reason, warning bool, message string, args ...any) plan.Action {
-	return plan.Event(in.Set.Namespace, in.Set.Name, plan.Note{Warning: warning, Reason: reason,
-		Message: fmt.Sprintf(message, args...), UID: in.Set.UID, Operation: record.Operation})
+func (a accounts) note(record *api.Cleanup, reason api.Reason, warning bool, message string, args ...any) plan.Action {
+	return plan.Event(a.Set.Namespace, a.Set.Name, plan.Note{Warning: warning, Reason: reason,
+		Message: fmt.Sprintf(message, args...), UID: a.Set.UID, Operation: record.Operation})
 }
 
 // entryOf returns the record's entry for the ordinal, or nil.
