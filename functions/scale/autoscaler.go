@@ -21,18 +21,18 @@ import (
 
 // reconcileAutoscalers creates or restores the autoscaler of the Scaler that scales the set, and deletes the autoscalers of the other
 // Scalers. It is a separate step, so that a rejected autoscaler does not stop a scaling.
-func (w work) reconcileAutoscalers() plan.Plan {
-	if w.AutoscalerError != "" {
+func (n counts) reconcileAutoscalers() plan.Plan {
+	if n.AutoscalerError != "" {
 		return plan.Noop(api.AutoscalerRefused)
 	}
 	var actions []plan.Action
-	for _, s := range w.Scalers {
-		switch live := w.autoscalerNamedAfter(s); {
-		case live == nil && w.wantsAutoscaler(s):
+	for _, s := range n.Scalers {
+		switch live := n.autoscalerNamedAfter(s); {
+		case live == nil && n.wantsAutoscaler(s):
 			actions = append(actions, plan.Create(plan.Autoscalers, makeAutoscaler(s)))
 		case live == nil || !metav1.IsControlledBy(live, s) || live.DeletionTimestamp != nil:
 		case s.Spec.Mode.Unreadable():
-		case !w.wantsAutoscaler(s):
+		case !n.wantsAutoscaler(s):
 			actions = append(actions, plan.Delete(plan.Autoscalers, live))
 		default:
 			actions = append(actions, restoreAutoscaler(live, s)...)
@@ -43,8 +43,8 @@ func (w work) reconcileAutoscalers() plan.Plan {
 
 // wantsAutoscaler reports whether the Scaler should have an autoscaler. A Scaler that cannot scale has none, because its count would change
 // without effect. A set that is held has none, because the count must not change meanwhile.
-func (w work) wantsAutoscaler(s *v1alpha1.Scaler) bool {
-	return s == w.scaler && w.Set != nil && scaling.Autoscaled(s) && !w.held() && w.Set.DeletionTimestamp == nil && statefulset.Managed(w.Set)
+func (n counts) wantsAutoscaler(s *v1alpha1.Scaler) bool {
+	return s == n.scaler && n.Set != nil && scaling.Autoscaled(s) && !n.held() && n.Set.DeletionTimestamp == nil && statefulset.Managed(n.Set)
 }
 
 // autoscalerNamedAfter returns the HorizontalPodAutoscaler with the Scaler's name, or nil. Its owner may be another object.
@@ -160,15 +160,15 @@ func rulesWithDefaults(requested, rules *autoscalingv2.HPAScalingRules) *autosca
 }
 
 // autoscalerProblem returns why the Scaler lacks the autoscaler that its mode requests, or nil.
-func (w work) autoscalerProblem() *problem {
-	if !w.wantsAutoscaler(w.scaler) {
+func (n counts) autoscalerProblem() *problem {
+	if !n.wantsAutoscaler(n.scaler) {
 		return nil
 	}
-	switch live := w.autoscalerNamedAfter(w.scaler); {
-	case w.AutoscalerError != "":
+	switch live := n.autoscalerNamedAfter(n.scaler); {
+	case n.AutoscalerError != "":
 		return &problem{reason: api.AutoscalerRefused,
-			message: "the HorizontalPodAutoscaler could not be written: " + text.Clip(w.AutoscalerError, maxQuote)}
-	case live != nil && !metav1.IsControlledBy(live, w.scaler):
+			message: "the HorizontalPodAutoscaler could not be written: " + text.Clip(n.AutoscalerError, maxQuote)}
+	case live != nil && !metav1.IsControlledBy(live, n.scaler):
 		return &problem{reason: api.AutoscalerTaken, message: fmt.Sprintf("HorizontalPodAutoscaler %s does not belong to the Scaler. "+
 			"Set the mode externallyScaled, or delete the autoscaler: kubectl delete -n %s horizontalpodautoscaler %s", live.Name,
 			live.Namespace, live.Name)}
@@ -177,20 +177,20 @@ func (w work) autoscalerProblem() *problem {
 }
 
 // setAutoscaledCondition sets the condition Autoscaled of the Scaler. The condition stays until the autoscaler is deleted.
-func (w work) setAutoscaledCondition(s *v1alpha1.Scaler, next *v1alpha1.ScalerStatus) {
-	live := w.autoscalerNamedAfter(s)
+func (n counts) setAutoscaledCondition(s *v1alpha1.Scaler, next *v1alpha1.ScalerStatus) {
+	live := n.autoscalerNamedAfter(s)
 	owned := live != nil && metav1.IsControlledBy(live, s)
-	if !owned && !w.wantsAutoscaler(s) {
+	if !owned && !n.wantsAutoscaler(s) {
 		meta.RemoveStatusCondition(&next.Conditions, v1alpha1.ConditionAutoscaled)
 		return
 	}
-	if live == nil && w.AutoscalerError == "" {
+	if live == nil && n.AutoscalerError == "" {
 		return // the autoscaler was not created yet
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionAutoscaled, Status: metav1.ConditionTrue, ObservedGeneration: s.Generation,
 		Reason: string(api.AutoscalerReady), Message: fmt.Sprintf("HorizontalPodAutoscaler %s scales this Scaler", s.Name),
-		LastTransitionTime: *operation.Moment(w.Now)}
-	if problem := w.autoscalerProblem(); s == w.scaler && problem != nil {
+		LastTransitionTime: *operation.Moment(n.Now)}
+	if problem := n.autoscalerProblem(); s == n.scaler && problem != nil {
 		c.Status, c.Reason, c.Message = metav1.ConditionFalse, string(problem.reason), text.Clip(problem.message, maxConditionMessage)
 	}
 	meta.SetStatusCondition(&next.Conditions, c)

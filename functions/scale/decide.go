@@ -85,7 +85,7 @@ func Decide(in Input) plan.Plan {
 	}
 	w := work{Input: in, record: record, scaler: scaling.Owner(in.Scalers, record), stop: api.LoadStop(in.Set)}
 	// first: a paused Scaler loses its autoscaler even if its scaling waits or has failed
-	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
+	if p := w.counts().reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
 	}
 	if p := in.keepLedger(); p.Kind == plan.KindDo {
@@ -100,16 +100,16 @@ func Decide(in Input) plan.Plan {
 	switch taken := record != nil && record.Scaler.UID != w.scaler.UID; {
 	case !statefulset.Managed(in.Set):
 		return w.decideNotOptedIn()
-	case record == nil && w.mayRestoreStop():
-		return w.tidyStop(members.NoStep)
+	case record == nil && w.stops().mayRestoreStop():
+		return w.stops().tidyStop(members.NoStep)
 	case record != nil && record.Set.UID != in.Set.UID:
 		return w.renewRecord()
 	case taken && record.Active():
 		return w.endScaling(w.stoppedRecord(api.ScalerGone, "the Scaler was deleted during the scaling"))
 	case record.Active():
-		return w.advance()
-	case w.stopStep().ChangesNoCount(): // also before and during a resize, which may create the set again
-		return w.tidyStop(w.stopStep())
+		return w.progress().advance()
+	case w.stops().stopStep().ChangesNoCount(): // also before and during a resize, which may create the set again
+		return w.stops().tidyStop(w.stops().stopStep())
 	case w.Rejected != "": // no scaling is active that could fail
 		return w.report(&problem{reason: api.Rejected, message: rejectionPrefix + in.Rejected})
 	case operation.Of(in.Set).Busy(api.KindScale):
@@ -117,12 +117,12 @@ func Decide(in Input) plan.Plan {
 			"until it ends", temporary: true})
 	case record == nil || taken:
 		return w.takeOver()
-	case w.deviatesFromFixedCount():
-		return w.restoreFixedCount()
+	case w.counts().deviatesFromFixedCount():
+		return w.counts().restoreFixedCount()
 	case record.Phase == api.Failed:
-		return w.decideFailed()
+		return w.progress().decideFailed()
 	}
-	if p := w.removeNeedlessRetry(); p.Kind == plan.KindDo {
+	if p := w.progress().removeNeedlessRetry(); p.Kind == plan.KindDo {
 		return p
 	}
 	if p := w.deleteFinishedHooks(record); p.Kind == plan.KindDo {
@@ -137,7 +137,7 @@ func (in Input) decideWithoutSet() plan.Plan {
 		return p
 	}
 	w := work{Input: in, scaler: scaling.Owner(in.Scalers, nil)}
-	if p := w.reconcileAutoscalers(); p.Kind == plan.KindDo {
+	if p := w.counts().reconcileAutoscalers(); p.Kind == plan.KindDo {
 		return p
 	}
 	if p := in.deleteRecords(); p.Kind == plan.KindDo && in.Set == nil {
@@ -174,9 +174,9 @@ func (w work) decideWithoutScaler() plan.Plan {
 		return plan.Do(api.ScalerGone, plan.PatchOf(plan.StatefulSets, w.Set).Unannotate(api.ScaleAnnotation).Actions()...)
 	}
 	if w.stop.Pending() && w.stop.Kind == api.KindScale && statefulset.Replicas(w.Set) == 0 {
-		return w.leaveStopped()
+		return w.stops().leaveStopped()
 	}
-	if p := w.keepStop(); p.Kind == plan.KindDo {
+	if p := w.stops().keepStop(); p.Kind == plan.KindDo {
 		return p
 	}
 	return w.deleteFinishedHooks(nil)
@@ -192,7 +192,7 @@ func (w work) decideNotOptedIn() plan.Plan {
 	if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
 		return p
 	}
-	if p := w.keepStop(); p.Kind == plan.KindDo {
+	if p := w.stops().keepStop(); p.Kind == plan.KindDo {
 		return p
 	}
 	return w.report(&problem{reason: api.NotManaged, message: message})
@@ -202,7 +202,7 @@ func (w work) decideNotOptedIn() plan.Plan {
 func (w work) takeOver() plan.Plan {
 	live := statefulset.Replicas(w.Set)
 	if stored, _ := members.StoredStop(w.Set, w.Records); stored != nil && w.scaler.Requested() == nil && stored.Replicas > live {
-		return w.setRequestedCount(stored.Replicas) // a manifest with another count has replaced the set during a pause
+		return w.counts().setRequestedCount(stored.Replicas) // a manifest with another count has replaced the set during a pause
 	}
 	next := w.newRecord(api.Succeeded, live, live)
 	// A set at zero may be paused or asleep, and a set that was replaced may have lost the record of its pause. If the Scaler requests
@@ -238,8 +238,8 @@ func (w work) renewRecord() plan.Plan {
 
 // decideIdle handles a set without an active scaling.
 func (w work) decideIdle() plan.Plan {
-	live, wanted, step := statefulset.Replicas(w.Set), w.wanted(), w.stopStep()
-	if p := w.tidyStop(step); p.Kind == plan.KindDo {
+	live, wanted, step := statefulset.Replicas(w.Set), w.wanted(), w.stops().stopStep()
+	if p := w.stops().tidyStop(step); p.Kind == plan.KindDo {
 		return p
 	}
 	switch {
@@ -247,32 +247,32 @@ func (w work) decideIdle() plan.Plan {
 		return w.report(&problem{reason: api.RequestInvalid, message: "spec.mode cannot be read. Check the quantities in its metrics; " +
 			"1e1.5, for example, is invalid"})
 	case wanted == nil && w.pausedCount() > 0: // a manifest without spec.replicas has replaced the Scaler during a pause
-		return w.setRequestedCount(w.pausedCount())
+		return w.counts().setRequestedCount(w.pausedCount())
 	case wanted == nil:
-		return w.setRequestedCount(live)
-	case step == members.StartPods && w.held() && w.hasStopOfSleep(): // the sleep is over, and its Scaler is paused
-		return w.keepStopForScaler()
+		return w.counts().setRequestedCount(live)
+	case step == members.StartPods && w.held() && w.stops().hasStopOfSleep(): // the sleep is over, and its Scaler is paused
+		return w.stops().keepStopForScaler()
 	case w.stop.Pending() && *wanted == 0 && !w.held() && live == 0:
-		if p := w.giveUpStopped(); p.Kind == plan.KindDo {
+		if p := w.stops().giveUpStopped(); p.Kind == plan.KindDo {
 			return p
 		}
 	case w.losesPausedMembers(*wanted):
-		return w.beginScaling(w.pausedCount())
+		return w.progress().beginScaling(w.pausedCount())
 	case w.record.Paused && live > 0 && !w.held(): // others have started the pods, or the pause has ended before it stopped them
 		next := w.record.Clone()
 		next.Paused, next.Previous, next.Target = false, live, live
 		return w.storeRecord(api.StatusUpdated, next)
 	case live != w.record.Target && live == *wanted:
-		return w.recordLiveCount(live)
+		return w.progress().recordLiveCount(live)
 	case live != w.record.Target && w.adoptsLiveCount():
-		return w.setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+
+		return w.counts().setRequestedCount(live, w.warn(api.CountAdopted, "another client has scaled the StatefulSet from %d to %d. Scaler %s "+
 			"adopts that count", w.record.Target, live, w.scaler.Name))
-	case live > w.record.Target && w.hasPreHook(): // an added member may have data by now, so it must be drained
-		return w.beginScaling(*wanted)
+	case live > w.record.Target && w.scaleHooks().hasPreHook(): // an added member may have data by now, so it must be drained
+		return w.progress().beginScaling(*wanted)
 	case live != w.record.Target:
-		return w.revertCount(w.record.Target)
+		return w.counts().revertCount(w.record.Target)
 	case live != *wanted:
-		return w.beginScaling(*wanted)
+		return w.progress().beginScaling(*wanted)
 	case w.record.Adopts != w.acceptsOtherClients():
 		next := w.record.Clone()
 		next.Adopts = !next.Adopts

@@ -31,23 +31,23 @@ const (
 )
 
 // failScaling ends the scaling in its current phase. If the Scaler has a hook onFailure, the hook runs before the scaling ends.
-func (w work) failScaling(reason api.Reason, message string) plan.Plan {
-	if w.record.Phase == api.Failing {
-		return w.finishFailed()
+func (g progress) failScaling(reason api.Reason, message string) plan.Plan {
+	if g.record.Phase == api.Failing {
+		return g.finishFailed()
 	}
 	message = fmt.Sprintf("%s. When the cause is removed, retry: kubectl annotate -n %s scaler %s %s=", text.Clip(message, maxQuote),
-		w.Namespace, w.scaler.Name, api.RetryAnnotation)
-	if w.scaler.Spec.Hooks.OnFailure == nil {
-		return w.endScaling(operation.Fail(w.record, api.Failed, w.Now, reason, message))
+		g.Namespace, g.scaler.Name, api.RetryAnnotation)
+	if g.scaler.Spec.Hooks.OnFailure == nil {
+		return g.endScaling(operation.Fail(g.record, api.Failed, g.Now, reason, message))
 	}
-	next := w.enterPhase(w.record, api.Failing)
-	next.FailedAt, next.Reason, next.Message = w.record.Phase, reason, message
-	return w.storeRecord(reason, next)
+	next := g.enterPhase(g.record, api.Failing)
+	next.FailedAt, next.Reason, next.Message = g.record.Phase, reason, message
+	return g.storeRecord(reason, next)
 }
 
-func (w work) finishFailed() plan.Plan {
-	next := operation.Conclude(w.record, api.Failed, w.Now, w.record.Reason, w.record.Message)
-	return w.endScaling(next)
+func (g progress) finishFailed() plan.Plan {
+	next := operation.Conclude(g.record, api.Failed, g.Now, g.record.Reason, g.record.Message)
+	return g.endScaling(next)
 }
 
 // maxContainerMessage is the number of bytes that a failure message quotes from a container's termination message.
@@ -63,7 +63,7 @@ func (in Input) endedHook() *batchv1.Job {
 	if err != nil || !record.Active() || record.Phase == api.Failing {
 		return nil
 	}
-	job := work{Input: in, record: record}.hookJob(hookOf[record.Phase])
+	job := work{Input: in, record: record}.scaleHooks().hookJob(hookOf[record.Phase])
 	if statefulset.JobEnd(job).Type == "" {
 		return nil
 	}
@@ -127,52 +127,52 @@ func messageComesFromFile(pod *corev1.Pod, container string) bool {
 }
 
 // decideFailed handles a failed scaling. It waits until a user asks for a retry, or until a failed pause ends.
-func (w work) decideFailed() plan.Plan {
-	if p := w.tidyStop(w.stopStep()); p.Kind == plan.KindDo {
+func (g progress) decideFailed() plan.Plan {
+	if p := g.stops().tidyStop(g.stops().stopStep()); p.Kind == plan.KindDo {
 		return p
 	}
-	if !scaling.Retried(w.scaler) && !w.Retry && !w.pauseHasEnded() {
-		if p := w.deleteFinishedHooks(w.record); p.Kind == plan.KindDo {
+	if !scaling.Retried(g.scaler) && !g.Retry && !g.pauseHasEnded() {
+		if p := g.deleteFinishedHooks(g.record); p.Kind == plan.KindDo {
 			return p
 		}
-		return w.report(nil)
+		return g.report(nil)
 	}
-	wanted, live := w.wantedAfterFailure(), statefulset.Replicas(w.Set)
+	wanted, live := g.wantedAfterFailure(), statefulset.Replicas(g.Set)
 	// the hooks have run for other members, or the record names no valid phase
-	if wanted != w.record.Target || w.membersChanged() || !canFailIn(w.record.FailedAt) {
+	if wanted != g.record.Target || g.membersChanged() || !canFailIn(g.record.FailedAt) {
 		if wanted == live {
-			return w.recordLiveCount(live)
+			return g.recordLiveCount(live)
 		}
-		return w.beginScaling(wanted)
+		return g.beginScaling(wanted)
 	}
-	if err := w.validateHooks(); err != nil {
-		return w.report(&problem{reason: api.HookInvalid, message: err.Error()})
+	if err := g.scaleHooks().validateHooks(); err != nil {
+		return g.report(&problem{reason: api.HookInvalid, message: err.Error()})
 	}
-	next := w.enterPhase(w.newRecord(w.record.FailedAt, w.record.Previous, w.record.Target), w.record.FailedAt)
+	next := g.enterPhase(g.newRecord(g.record.FailedAt, g.record.Previous, g.record.Target), g.record.FailedAt)
 	next.Reason, next.Message = api.Retrying, fmt.Sprintf("retrying from stage %s", stages[next.Phase])
-	return w.storeRecord(api.Retrying, next, w.eventFor(next, false))
+	return g.storeRecord(api.Retrying, next, g.eventFor(next, false))
 }
 
 // wantedAfterFailure returns the count for the next scaling. A manifest without spec.replicas may have replaced the Scaler.
-func (w work) wantedAfterFailure() int32 {
-	wanted := ptr.Deref(w.wanted(), w.record.Target)
-	if w.pauseHasEnded() {
-		wanted = ptr.Deref(w.wanted(), w.countBeforePause())
+func (g progress) wantedAfterFailure() int32 {
+	wanted := ptr.Deref(g.wanted(), g.record.Target)
+	if g.pauseHasEnded() {
+		wanted = ptr.Deref(g.wanted(), g.countBeforePause())
 	}
-	if w.losesPausedMembers(wanted) {
-		return w.pausedCount()
+	if g.losesPausedMembers(wanted) {
+		return g.pausedCount()
 	}
 	return wanted
 }
 
 // pauseHasEnded reports whether the failed scaling was a stop, and nothing holds the set any more. The members then start again, as after a
 // stop that succeeded.
-func (w work) pauseHasEnded() bool {
-	return w.record.Paused && w.record.Target == 0 && !w.held() && ptr.Deref(w.scaler.Spec.Replicas, w.countBeforePause()) > 0
+func (g progress) pauseHasEnded() bool {
+	return g.record.Paused && g.record.Target == 0 && !g.held() && ptr.Deref(g.scaler.Spec.Replicas, g.countBeforePause()) > 0
 }
 
 // countBeforePause returns the count before the stop of the failed scaling, which may not have stopped anything.
-func (w work) countBeforePause() int32 { return max(w.pausedCount(), w.record.Previous) }
+func (g progress) countBeforePause() int32 { return max(g.pausedCount(), g.record.Previous) }
 
 // canFailIn reports whether a scaling can fail in the phase. A record written by another client may name any phase.
 func canFailIn(phase api.Phase) bool {
@@ -180,10 +180,10 @@ func canFailIn(phase api.Phase) bool {
 }
 
 // membersChanged reports whether the set's members differ from the members after the failed scaling.
-func (w work) membersChanged() bool {
-	expected := w.record.Target
-	if w.record.FailedAt == api.PreScaling {
-		expected = w.record.Previous
+func (g progress) membersChanged() bool {
+	expected := g.record.Target
+	if g.record.FailedAt == api.PreScaling {
+		expected = g.record.Previous
 	}
-	return statefulset.Replicas(w.Set) != expected || statefulset.Start(w.Set) != w.record.Start
+	return statefulset.Replicas(g.Set) != expected || statefulset.Start(g.Set) != g.record.Start
 }

@@ -43,7 +43,7 @@ func (w work) pausedCount() int32 {
 // at zero removes none: its record stays paused.
 func (w work) losesPausedMembers(count int32) bool {
 	pauseEnds := count > 0 || statefulset.Replicas(w.Set) > 0 && !w.held()
-	return w.hasPreHook() && pauseEnds && count < w.pausedCount()
+	return w.scaleHooks().hasPreHook() && pauseEnds && count < w.pausedCount()
 }
 
 // stoppedRecord returns the record of a scaling that fails now, without the hook onFailure. If that hook was running, the record keeps the

@@ -45,9 +45,9 @@ func (w work) statuses(why *problem) []plan.Action {
 		}
 		next := w.statusOfSecondScaler(s)
 		if s == w.scaler {
-			next = w.status(cmp.Or(why, w.autoscalerProblem()))
+			next = w.status(cmp.Or(why, w.counts().autoscalerProblem()))
 		}
-		w.setAutoscaledCondition(s, next)
+		w.counts().setAutoscaledCondition(s, next)
 		if !equality.Semantic.DeepEqual(*next, s.Status) {
 			actions = append(actions, plan.PatchOf(plan.ScalerStatus, s).Replace("/status", next, "status").Actions()...)
 		}
