@@ -43,6 +43,11 @@ func (v *Verifier) compareEntry(ctx context.Context, at tree.Pair, e *tree.Entry
 		return err
 	}
 	found := tree.Differences(&both[fault.Source], &both[fault.Target], g, v.isFirst())
+	if len(found) > 0 || !sameContents {
+		if err := stillUnchanged(at, e); err != nil {
+			return err
+		}
+	}
 	if !sameContents {
 		v.Own.Invalidate(at.Dst, e)
 		found = append(found, "its contents differ")
@@ -52,6 +57,18 @@ func (v *Verifier) compareEntry(ctx context.Context, at tree.Pair, e *tree.Entry
 	}
 	v.Seams.FileConfirmed(at.Dir, e.Name)
 	v.Trust.Current.Add(&e.Meta, &both[fault.Target].Meta, len(both[fault.Source].Attrs) == 0, both[fault.Source].Data)
+	return nil
+}
+
+// stillUnchanged fails if an entry of the source has changed since the scan. Then a difference is no fault of the target.
+func stillUnchanged(at tree.Pair, e *tree.Entry) error {
+	now, err := fsys.StatIn(at.Src, e.Terminated)
+	if err == nil && now.Meta != e.Meta {
+		err = fault.ErrChanged
+	}
+	if err != nil {
+		return at.Fault(fault.Source, "looking at", e, err)
+	}
 	return nil
 }
 

@@ -314,14 +314,7 @@ func (v *Verifier) lookAgain(at tree.Pair, e *tree.Entry) error {
 	if v.isFirst() || v.SourceKnown {
 		return nil
 	}
-	now, err := fsys.StatIn(at.Src, e.Terminated)
-	if err == nil && now.Meta != e.Meta {
-		err = fault.ErrChanged
-	}
-	if err != nil {
-		return at.Fault(fault.Source, "looking at", e, err)
-	}
-	return nil
+	return stillUnchanged(at, e)
 }
 
 // Limits of the files that are read ahead.
