@@ -30,7 +30,7 @@ func TestCopyInTwoPasses(t *testing.T) {
 	record := "--record=" + filepath.Join(t.TempDir(), "record")
 	time.Sleep(2100 * time.Millisecond)
 	code, r := copyOnce(t, "--first-pass", "--token=op", "--settled=2s", record, src, dst)
-	if code != moverreport.CodeOK || r.Result != "first-pass" || r.Reason != moverreport.ReasonFirstPassDone || r.Digest != "" {
+	if code != moverreport.CodeOK || r.Result != "first-pass" || r.Reason != moverreport.ReasonFirstPassDone || r.Verified {
 		t.Fatalf("%d %+v", code, r)
 	}
 	var want int64 // the number of files that the final pass need not read
@@ -41,7 +41,7 @@ func TestCopyInTwoPasses(t *testing.T) {
 		t.Fatalf("%d files are recorded, want %d: %+v", r.RecordedFiles, want, r)
 	}
 	code, r = copyOnce(t, "--after-first-pass", "--token=op", record, src, dst)
-	if code != moverreport.CodeOK || r.Result != "copied" || r.TrustedFiles != want || (r.TrustedBytes > 0) != (want > 0) || r.Digest == "" {
+	if code != moverreport.CodeOK || r.Result != "copied" || r.TrustedFiles != want || (r.TrustedBytes > 0) != (want > 0) || !r.Verified {
 		t.Fatalf("%d %+v", code, r)
 	}
 	if names, err := os.ReadDir(dst); err != nil || len(names) != 1 {

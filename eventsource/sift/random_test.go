@@ -262,7 +262,7 @@ func (w *randomWorld) resize() build.Option {
 		}
 		if inPlace {
 			for _, move := range s.Moves() {
-				move.InPlace, move.NewVolume, move.Digest, move.Moved = true, "", "", w.oneIn(4)
+				move.InPlace, move.NewVolume, move.Verified, move.Moved = true, "", false, w.oneIn(4)
 			}
 		}
 	})

@@ -46,7 +46,7 @@ func TestMovedClaimIsNotCopiedAgain(t *testing.T) {
 	job := build.Job(0, 1)
 	w.completeFinalPass(&w.Record.Members[0], mover{job: job, final: &moverreport.MemberReport{Result: moverreport.ResultCopied}})
 	if member := w.Record.Members[0]; w.failMessage != "" || member.Phase != api.MemberSwapping ||
-		member.Claims[0].Digest == verifiedWithoutDigest {
+		member.Claims[0].Verified {
 		t.Errorf("verified copy of claim %s: failure %q, %+v", logs0, w.failMessage, member)
 	}
 }

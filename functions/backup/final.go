@@ -86,16 +86,9 @@ func (w *work) completeFinalPass(member *api.Member, m mover) {
 			return
 		}
 		move.NewVolume = target.Spec.VolumeName
-		move.Digest = verifiedWithoutDigest
+		move.Verified = true
 	}
 	w.firstPasses().storeReport(member, m.final)
-	for _, r := range m.final.Claims {
-		for i := range member.Claims {
-			if member.Claims[i].Template == r.Name && r.Digest != "" {
-				member.Claims[i].Digest = r.Digest
-			}
-		}
-	}
 	member.Phase, member.Deadline = api.MemberSwapping, operation.Moment(w.Now.Add(w.Settings.SwapTimeout))
 	member.Stalled, member.StalledSince = "", nil
 	w.Reason, w.Announce = api.CopyVerified, events.BackupCompleted
@@ -106,6 +99,3 @@ func copiesTo(job *batchv1.Job, target *corev1.PersistentVolumeClaim) bool {
 	link, err := api.LoadLink(job)
 	return err == nil && link != nil && link.Claims[target.Name] == target.UID
 }
-
-// verifiedWithoutDigest is stored as the digest of a verified copy whose report had no room for it.
-const verifiedWithoutDigest = "verified"

@@ -125,7 +125,7 @@ func TestReportSurvivesAnInjectedContainer(t *testing.T) {
 			r.Claims = append(r.Claims, moverreport.ClaimReport{Name: fmt.Sprintf("disk-%d", i), Bytes: 123456789012, Files: 1234567,
 				Skipped: 1234567,
 				Total:   123456789012, RecordedFiles: 1234567, RecordedBytes: 123456789012, TrustedFiles: 1234567, TrustedBytes: 123456789012,
-				Digest: strings.Repeat("d", 64)})
+				Verified: true})
 		}
 		return r
 	}
@@ -193,7 +193,7 @@ func TestReportOfAnOlderMoverKeepsProgress(t *testing.T) {
 		t.Errorf("first passes: %d of %d", m.BytesDone, m.BytesTotal)
 	}
 	w.firstPasses().storeReport(member, &moverreport.MemberReport{Result: moverreport.ResultCopied,
-		Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 2, Files: 3, Digest: "d"}}})
+		Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 2, Files: 3, Verified: true}}})
 	if m := member.Claims[0]; m.BytesDone != 40 || m.BytesTotal != 40 || m.BytesFinal != 2 {
 		t.Errorf("final pass: %d of %d, final %d", m.BytesDone, m.BytesTotal, m.BytesFinal)
 	}

@@ -120,7 +120,7 @@ func (s stopping) copyAgain(member *api.Member) {
 		if move.Moved {
 			continue
 		}
-		if move.Digest = ""; finished && s.Record.Copies() {
+		if move.Verified = false; finished && s.Record.Copies() {
 			move.DiscardCopy()
 		}
 	}

@@ -17,7 +17,7 @@ import (
 // growsInPlace makes the members' claims grow on their present volumes.
 func growsInPlace(r *api.Resize) {
 	for _, move := range r.Moves() {
-		move.InPlace, move.NewVolume, move.Digest = true, "", ""
+		move.InPlace, move.NewVolume, move.Verified = true, "", false
 	}
 }
 

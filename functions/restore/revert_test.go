@@ -180,7 +180,7 @@ func TestRollbackRestoresOldVolumes(t *testing.T) {
 			}))
 		return objects{build.With(v, options...)}
 	}
-	named := build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume, m.Claims[0].Digest = new0, "" })
+	named := build.EditMember(0, func(m *api.Member) { m.Claims[0].NewVolume, m.Claims[0].Verified = new0, false })
 	record := func(phase api.Phase, member api.MemberPhase) *api.Resize {
 		return build.Operation(phase, build.Members(member, web0), named, build.RollbackOf(before), func(r *api.Resize) {
 			if phase == api.Reverting {
@@ -249,7 +249,7 @@ func rollingBack(phase api.Phase, options ...func(*api.Resize)) *api.Resize {
 		for i := range r.Members {
 			for j := range r.Members[i].Claims {
 				move := &r.Members[i].Claims[j]
-				move.NewVolume, move.Digest = "pv-new-"+move.Claim, ""
+				move.NewVolume, move.Verified = "pv-new-"+move.Claim, false
 			}
 		}
 		if phase == api.Reverting {

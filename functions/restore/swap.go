@@ -67,7 +67,7 @@ func newSwap(in Input, record *api.Resize, member *api.Member, move *api.Move) s
 	s.held = member.StoppedAt != nil && in.heldPod(member) != nil && in.foreignPod(record, member.Pod, move) == nil
 	s.rollback = record.IsRollback()
 	s.newIsComplete = s.new != nil && s.new.DeletionTimestamp == nil &&
-		(s.rollback && isReturning(s.new, record.Operation) || move.Digest != "" && isNewVolume(s.new, record.Operation, move.Claim) ||
+		(s.rollback && isReturning(s.new, record.Operation) || move.Verified && isNewVolume(s.new, record.Operation, move.Claim) ||
 			reservedFor(s.new) == move.Claim)
 	if s.rollback {
 		s.rollbackPartial, s.memberPartial = in.rollbackBegan(record, member)

@@ -327,8 +327,8 @@ type Move struct {
 	BytesTrusted int64 `json:"bytesTrusted,omitempty"`
 	BytesFinal   int64 `json:"bytesFinal,omitempty"`
 	Files        int64 `json:"files,omitempty"`
-	// Digest is the SHA-256 of the verified tree, as the mover defines it. It is empty until the copy is verified in the present hold.
-	Digest string `json:"digest,omitempty"`
+	// Verified is true as soon as the copy is verified in the present hold.
+	Verified bool `json:"verified,omitempty"`
 	// Warnings are sentences from the movers of the claim. Each is a Kubernetes Event, too.
 	Warnings []string `json:"warnings,omitempty"`
 }

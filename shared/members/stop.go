@@ -43,12 +43,12 @@ func LostSleep(set *appsv1.StatefulSet) bool {
 type StopStep int
 
 const (
-	NoStep     StopStep = iota
-	StopPods            // scale the set to zero
-	StartPods           // ask the pods back
-	NoteStart           // store that another client has started the pods
-	RenewStop           // store the Stop with the UID of the set that a resize has created again
-	EndStop             // restore the retention policy, and remove the Stop
+	NoStep    StopStep = iota
+	StopPods           // scale the set to zero
+	StartPods          // ask the pods back
+	NoteStart          // store that another client has started the pods
+	RenewStop          // store the Stop with the UID of the set that a resize has created again
+	EndStop            // restore the retention policy, and remove the Stop
 )
 
 // ChangesNoCount reports whether the step leaves the replicas as they are. Such a step waits for no other operation.

@@ -44,7 +44,7 @@ type ClaimReport struct {
 	Skipped       int64    `json:"skipped,omitempty"`
 	Deleted       int64    `json:"deleted,omitempty"`
 	Total         int64    `json:"total,omitempty"`
-	Digest        string   `json:"digest,omitempty"` // final: Verified
+	Verified      bool     `json:"verified,omitempty"` // by a final pass
 	Changed       int64    `json:"changed,omitempty"`
 	RecordedFiles int64    `json:"recordedFiles,omitempty"`
 	RecordedBytes int64    `json:"recordedBytes,omitempty"`

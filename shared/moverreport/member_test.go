@@ -14,12 +14,12 @@ func TestMemberReportFitsTerminationLog(t *testing.T) {
 	long := strconv.Quote(strings.Repeat("\xff\n", 2000))
 	many := make([]ClaimReport, 60)
 	for i := range many {
-		many[i] = ClaimReport{Name: fmt.Sprintf("data-%d", i), Bytes: 1 << 40, Files: 1 << 30, Digest: strings.Repeat("d", 64)}
+		many[i] = ClaimReport{Name: fmt.Sprintf("data-%d", i), Bytes: 1 << 40, Files: 1 << 30, Verified: true}
 	}
 	warnings := strings.Fields(strings.Repeat("warning ", 3000))
 	signal := &Signal{Hold: strings.Repeat("u", 36), Attempt: 1}
 	for name, r := range map[string]MemberReport{
-		"short":         {Message: "done", Signal: signal, Claims: []ClaimReport{{Name: "data", Digest: "d"}}},
+		"short":         {Message: "done", Signal: signal, Claims: []ClaimReport{{Name: "data", Verified: true}}},
 		"long message":  {Message: strings.Repeat("ü", 5000) + "what to do", Signal: signal},
 		"many warnings": {Message: "m", Claims: []ClaimReport{{Name: "a", Warnings: warnings}, {Name: "b", Warnings: []string{"one"}}}},
 		"many problems": {Message: "m", Claims: []ClaimReport{{Name: "a", Problems: []string{long, long, long}}}},
@@ -101,7 +101,7 @@ func TestClaimFlags(t *testing.T) {
 func TestTruncatedReportKeepsItsResult(t *testing.T) {
 	r := MemberReport{Stage: FinalContainer, Result: ResultCopied, Message: `a "claims":[ in a name`}
 	for _, name := range []string{"data", "logs", "wal"} {
-		r.Claims = append(r.Claims, ClaimReport{Name: name, Bytes: 7, Warnings: []string{"the file },{ has no owner"}, Digest: "d"})
+		r.Claims = append(r.Claims, ClaimReport{Name: name, Bytes: 7, Warnings: []string{"the file },{ has no owner"}, Verified: true})
 	}
 	text := r.Encode(TerminationLogLimit)
 	first := bytes.Index(text, []byte(`"claims":[{`)) + len(`"claims":[`)
@@ -111,7 +111,7 @@ func TestTruncatedReportKeepsItsResult(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", text[:end], back, err)
 		}
 		for _, c := range back.Claims {
-			if c.Digest != "d" {
+			if !c.Verified {
 				t.Errorf("%s: claim %+v", text[:end], c)
 			}
 		}

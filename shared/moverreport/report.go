@@ -53,21 +53,18 @@ import (
 // shorter ones, too, if a pod has more than three containers, because they share 12 KiB (kubernetes pkg/kubelet/status, normalizeStatus).
 const TerminationLogLimit = 4096
 
-// Verified is the Digest of a copy whose sides were read back and compared.
-const Verified = "verified"
-
 // Report says how a copy ended, for programs and people.
 type Report struct {
-	Result  string `json:"result"` // "copied", "first-pass" or "failed"
-	Code    int    `json:"code"`   // the exit code
-	Reason  Reason `json:"reason"`
-	Message string `json:"message"`
-	Bytes   int64  `json:"bytes"` // data bytes written
-	Files   int64  `json:"files"` // entries written, directories not counted
-	Skipped int64  `json:"skipped"`
-	Deleted int64  `json:"deleted"`
-	Total   int64  `json:"total,omitempty"`  // data bytes of the source, written or not
-	Digest  string `json:"digest,omitempty"` // Verified, or "" of a copy that was not verified
+	Result   string `json:"result"` // "copied", "first-pass" or "failed"
+	Code     int    `json:"code"`   // the exit code
+	Reason   Reason `json:"reason"`
+	Message  string `json:"message"`
+	Bytes    int64  `json:"bytes"` // data bytes written
+	Files    int64  `json:"files"` // entries written, directories not counted
+	Skipped  int64  `json:"skipped"`
+	Deleted  int64  `json:"deleted"`
+	Total    int64  `json:"total,omitempty"`    // data bytes of the source, written or not
+	Verified bool   `json:"verified,omitempty"` // both sides were read back and compared
 
 	// For copies in two passes, see mover.Result.
 	Changed       int64 `json:"changed,omitempty"`

@@ -57,7 +57,7 @@ func TestLineHoldsProgressOrReport(t *testing.T) {
 	for _, want := range []line{
 		{Progress: Progress{Phase: PhaseCopy, BytesDone: 1, BytesTotal: 2, FilesDone: 3, FilesTotal: 4}},
 		{Report: Report{Result: "failed", Code: CodeNoSpace, Reason: ReasonNoSpace, Message: "full", Bytes: 5, Warnings: []string{"w"},
-			Digest: "d"}},
+			Verified: true}},
 	} {
 		text := want.Report.Encode(TerminationLogLimit)
 		if want.Phase != "" {

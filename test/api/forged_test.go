@@ -138,18 +138,18 @@ func TestForgedRecordReachesNoRetainedVolume(t *testing.T) {
 			[]words{{api.Moving, api.MemberSwapping}, {api.Moving,
 				api.MemberStarting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
-				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
+				return api.Move{Claim: "data-web-0", Verified: true, OldVolume: "-", NewVolume: v}
 			}},
 		"deleted as an unneeded copy": {
 			[]words{{api.Reverting, api.MemberSwapping}, {api.Reverting,
 				api.MemberWaiting}}, func(op string) string { return api.TargetName(op, "data-web-0", 0) },
 			func(v string) api.Move {
-				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
+				return api.Move{Claim: "data-web-0", Verified: true, OldVolume: "-", NewVolume: v}
 			}},
 		"deleted at the end": {
 			[]words{{api.Finishing, api.MemberMoved}}, func(op string) string { return "drydock-" + op + "-x" },
 			func(v string) api.Move {
-				return api.Move{Claim: "data-web-0", Digest: "d", OldVolume: "-", NewVolume: v}
+				return api.Move{Claim: "data-web-0", Verified: true, OldVolume: "-", NewVolume: v}
 			}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-
 	"drydock.dev/functions/backup"
 	"drydock.dev/functions/restore"
 	"drydock.dev/shared/api"

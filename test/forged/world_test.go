@@ -136,7 +136,7 @@ func (w *fixture) mutate(s *api.Resize) {
 			move.Claim = pick(w, web0, web1, gone, "data-db-0", "evidence", api.TargetName(w.operation, web0, 0))
 		},
 		func() { move.UID = pick(w, types.UID("uid-"+web0), "uid-"+gone, "uid-of-another-claim", "") },
-		func() { move.Digest = pick(w, "", "digest") },
+		func() { move.Verified = pick(w, false, true) },
 		func() { move.Copies = w.random.IntN(3) },
 		func() { move.InPlace = !move.InPlace },
 		func() { member.Phase = pick(w, w.memberPhase(), "Nonsense") },

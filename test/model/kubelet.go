@@ -185,7 +185,7 @@ func reportMover(p *corev1.Pod, proc process) {
 		p.Status.Phase, pin.State = corev1.PodRunning, corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
 		signal, _ := moverreport.ParseSignal(proc.signal)
 		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultCopied, Signal: &signal,
-			Claims: []moverreport.ClaimReport{{Name: "data", Digest: "verified"}}})
+			Claims: []moverreport.ClaimReport{{Name: "data", Verified: true}}})
 	case proc.stage == failed:
 		p.Status.Phase = corev1.PodFailed
 		last.State = terminated(moverreport.MemberReport{Stage: moverreport.FinalContainer, Result: moverreport.ResultFailed,

@@ -318,7 +318,7 @@ func TestReportOfManyClaimsFitsLimit(t *testing.T) {
 	r := Final(context.Background(), m.options())
 	m.requireCopied(r)
 	back, err := moverreport.ParseMember(r.Encode(moverreport.TerminationLogLimit))
-	if err != nil || len(back.Claims) != 15 || back.Claims[14].Digest != r.Claims[14].Digest {
+	if err != nil || len(back.Claims) != 15 || back.Claims[14].Verified != r.Claims[14].Verified {
 		t.Errorf("%v %+v", err, back)
 	}
 }
@@ -354,7 +354,7 @@ func TestDeviceAndFileSystemWaitTogether(t *testing.T) {
 		}
 	})
 	r := Final(context.Background(), o)
-	if r.Code != moverreport.CodeOK || len(r.Claims) != 2 || r.Claims[1].Digest == "" || r.Claims[1].Bytes > 4096 {
+	if r.Code != moverreport.CodeOK || len(r.Claims) != 2 || !r.Claims[1].Verified || r.Claims[1].Bytes > 4096 {
 		t.Fatalf("%+v", r)
 	}
 }
@@ -424,7 +424,7 @@ func TestFirstPassesConverge(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	if r.ForecastSeconds <= 0 || r.MaxStopSeconds != 3600 || len(r.Claims) != 2 || r.Claims[0].Files != 2 || r.Claims[1].Bytes == 0 ||
-		r.Claims[0].Digest != "" {
+		r.Claims[0].Verified {
 		t.Errorf("%+v", r)
 	}
 	if !strings.HasPrefix(strings.Join(phases, " "), "scan copy sync verify scan") ||

@@ -217,7 +217,7 @@ func (c *claim) addResult(result mover.Result, err error) {
 	earlier := c.report
 	c.report = moverreport.ClaimReport{
 		Name: earlier.Name, Bytes: earlier.Bytes + one.Bytes, Files: earlier.Files + one.Files, Deleted: earlier.Deleted + one.Deleted,
-		Skipped: one.Skipped, Total: one.Total, Digest: one.Digest, Changed: one.Changed,
+		Skipped: one.Skipped, Total: one.Total, Verified: one.Verified, Changed: one.Changed,
 		RecordedFiles: one.RecordedFiles, RecordedBytes: one.RecordedBytes,
 		TrustedFiles: one.TrustedFiles, TrustedBytes: one.TrustedBytes,
 		Count: one.Count, Problems: one.Problems, Warnings: earlier.Warnings,

@@ -222,7 +222,7 @@ func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 	}
 	changeBytes(t, r, src.dir+"/data/db", 3)
 	final := (child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal}).run(t, user)
-	if final.Code != moverreport.CodeOK || final.Digest == "" || final.Bytes != 3*units.CompareBlock {
+	if final.Code != moverreport.CodeOK || !final.Verified || final.Bytes != 3*units.CompareBlock {
 		t.Fatalf("%+v", final)
 	}
 	requireEqualTrees(t, src.dir+"/data", dst.dir+"/data")

@@ -26,7 +26,7 @@ func NewReport(r Result, err error, took time.Duration) moverreport.Report {
 		report.Result, report.Reason = "first-pass", moverreport.ReasonFirstPassDone
 		report.Message = "the target holds most of the source's data. A final pass completes the copy"
 	case r.Verified:
-		report.Digest = moverreport.Verified
+		report.Verified = true
 	default:
 		report.Message = "the target is a copy of the source, which was not verified"
 	}

@@ -340,7 +340,7 @@ func TestFirstPassFailsForUnreadableFile(t *testing.T) {
 		t.Fatalf("%+v", r)
 	}
 	r = child{Source: src.dir, Target: dst.dir, Pass: tree.PassFinal}.run(t, user)
-	if r.Code != moverreport.CodeOK || r.TrustedFiles == 0 || r.Digest == "" {
+	if r.Code != moverreport.CodeOK || r.TrustedFiles == 0 || !r.Verified {
 		t.Fatalf("%+v", r)
 	}
 }

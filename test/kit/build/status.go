@@ -58,7 +58,7 @@ func Members(phase api.MemberPhase, claims ...string) func(*api.Resize) {
 				To: quantity("128Mi"), OldVolume: "pv-" + name}
 			switch phase {
 			case api.MemberSwapping, api.MemberStarting, api.MemberMoved:
-				move.NewVolume, move.Digest = "pv-new-"+name, "digest-"+name
+				move.NewVolume, move.Verified = "pv-new-"+name, true
 			case api.MemberGrowing:
 				move.InPlace = true
 			}

@@ -106,7 +106,7 @@ func FirstPassConverged() Option {
 func FinalPassSucceeded(signal moverreport.Signal) Option {
 	return FinalPassEnded(moverreport.MemberReport{Stage: moverreport.FinalContainer,
 		Result: moverreport.ResultCopied, Signal: &signal, Claims: []moverreport.ClaimReport{{Name: "data", Bytes: 9, Total: 9, Files: 3,
-			Digest: "d1"}}})
+			Verified: true}}})
 }
 
 // FinalPassEnded ends the final pass of a mover with the report. After a success the mover keeps its volumes attached.
