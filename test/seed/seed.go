@@ -8,6 +8,7 @@ package seed
 import (
 	"fmt"
 	"iter"
+	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -36,6 +37,12 @@ func Of(t testing.TB) uint64 {
 		}
 	})
 	return n
+}
+
+// Random returns random numbers that are the same in each run, from the seed of Of.
+func Random(t testing.TB) *rand.Rand {
+	t.Helper()
+	return rand.New(rand.NewPCG(Of(t), 1))
 }
 
 // Next returns n seeds, beginning with Of. So SEED can also be the seed of a failure.

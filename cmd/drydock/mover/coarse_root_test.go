@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"drydock.dev/cmd/drydock/mover/units"
+	"drydock.dev/test/seed"
 )
 
 // Small inodes show only seconds, so a patch that is cancelled in the second of the last pass may leave no trace.
@@ -16,7 +17,7 @@ import (
 func TestCancelledPatchInSameSecondEndsKeptHashes(t *testing.T) {
 	mkfs := []string{"mkfs.ext4", "-q", "-F", "-I", "128"}
 	src, dst := newVolume(t, 64, mkfs...), newVolume(t, 64, mkfs...)
-	r := newRandom(t)
+	r := seed.Random(t)
 	const at = 5 * units.Size
 	contents := writeRandomFile(t, r, src.dir+"/db", 2<<20)
 	put := func(b byte, mtime time.Time) {

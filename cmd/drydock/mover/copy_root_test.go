@@ -16,6 +16,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/target"
 	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 func TestEveryKindOfEntryIsCopied(t *testing.T) {
@@ -71,7 +72,7 @@ func TestPathsLongerThanPathMax(t *testing.T) {
 
 func TestRandomTrees(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	for range 6 {
 		addRandomEntries(t, r, src.dir, 150)
 		if r.IntN(2) == 0 {

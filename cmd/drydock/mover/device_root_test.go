@@ -18,6 +18,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 // newDevice creates a loop device with random contents between zeros.
@@ -73,7 +74,7 @@ func requireSamePrefix(t testing.TB, a, b string, size int64) {
 }
 
 func TestDeviceCopy(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	const size = 37<<20 + 512
 	src, _ := newDevice(t, r, size)
 	dst, _ := newDevice(t, r, size+9<<20)
@@ -94,7 +95,7 @@ func TestDeviceCopy(t *testing.T) {
 
 // A first pass tolerates changes and does not verify. The final pass writes the differences, including zeros.
 func TestDeviceInTwoPasses(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	const size = 24 << 20
 	src, _ := newDevice(t, r, size)
 	dst, _ := newDevice(t, r, size)
@@ -118,7 +119,7 @@ func TestDeviceInTwoPasses(t *testing.T) {
 }
 
 func TestDeviceFailures(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	src, srcImage := newDevice(t, r, 8<<20)
 	dst, dstImage := newDevice(t, r, 8<<20)
 	small, _ := newDevice(t, r, 4<<20)
@@ -158,7 +159,7 @@ func corrupt(t testing.TB, path string, at int64) {
 
 // A mounted target is in use.
 func TestMountedDeviceIsRefused(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	src, _ := newDevice(t, r, 8<<20)
 	v := newVolume(t, 32)
 	mounted := strings.TrimSpace(runCommand(t, "findmnt", "-n", "-o", "SOURCE", v.dir))

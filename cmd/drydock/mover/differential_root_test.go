@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/test/seed"
 )
 
 // Random changes of the source and the target, between and during passes, never lead to a verified target that differs.
@@ -26,7 +27,7 @@ func TestFinalPassEqualsSourceAfterRandomChanges(t *testing.T) {
 	}
 	mkfs := strings.Fields(os.Getenv("MOVER_MKFS"))
 	src, dst := newVolume(t, 600, mkfs...), newVolume(t, 600, mkfs...)
-	seeds := newRandom(t)
+	seeds := seed.Random(t)
 	var trusted int64
 	for i := range rounds {
 		seed := seeds.Uint64()

@@ -12,6 +12,7 @@ import (
 
 	"drydock.dev/cmd/drydock/mover/forecast"
 	"drydock.dev/cmd/drydock/mover/progress"
+	"drydock.dev/test/seed"
 )
 
 func TestFirstPassKeepsBandwidthLimit(t *testing.T) {
@@ -31,7 +32,7 @@ func TestFirstPassKeepsBandwidthLimit(t *testing.T) {
 
 func TestSurveyFindsRemainingWork(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	for i := range 10 {
 		writeFile(t, fmt.Sprintf("%s/f%d", src.dir, i), "x")
 	}
@@ -72,7 +73,7 @@ func TestSurveyFindsRemainingWork(t *testing.T) {
 // The files of a moved directory have to be copied to the new place, although the files themselves show no change.
 func TestSurveyFindsMovedDirectories(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	must(t, os.MkdirAll(src.dir+"/a/b/c", 0o755))
 	must(t, os.MkdirAll(src.dir+"/z", 0o755))
 	writeFile(t, src.dir+"/a/stays", "x")

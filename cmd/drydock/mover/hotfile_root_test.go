@@ -17,6 +17,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/forecast"
 	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 // device returns the name of the loop device of a volume.
@@ -55,7 +56,7 @@ func hotPass(src, dst string) Options {
 // The final pass reads the source once, and of the target little more than the blocks that it writes.
 func TestFinalPassReadsOnlyChangedPartsOfHotFileInTarget(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	const size, changes = 96 << 20, 50
 	writeRandomFile(t, r, src.dir+"/db", size)
 	last := runFirstPass(t, hotPass(src.dir, dst.dir))
@@ -96,7 +97,7 @@ func TestFinalPassReadsOnlyChangedPartsOfHotFileInTarget(t *testing.T) {
 // A recorded file that changes just before the end has kept hashes, too.
 func TestRecordedFileThatChangesHasKeptHashes(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 40<<20+777)
 	waitSettled()
 	last := runFirstPass(t, firstPass(src.dir, dst.dir))
@@ -122,7 +123,7 @@ func TestRecordedFileThatChangesHasKeptHashes(t *testing.T) {
 // The final pass reads the written units from the device again.
 func TestWrittenUnitsAreVerifiedFromDevice(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	last := runFirstPass(t, hotPass(src.dir, dst.dir))
 	mark := []byte("the only place where these words stand")
@@ -146,7 +147,7 @@ func TestWrittenUnitsAreVerifiedFromDevice(t *testing.T) {
 // it.
 func TestKeptHashesAreOfDevice(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	contents := writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	o := hotPass(src.dir, dst.dir)
 	o.hooks.synced = func() { corruptOnDevice(t, dst.image, contents[5<<20:5<<20+64]) }
@@ -182,7 +183,7 @@ func TestKeptHashesEndWithChangeOfTarget(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
-			r := newRandom(t)
+			r := seed.Random(t)
 			writeRandomFile(t, r, src.dir+"/db", 8<<20)
 			last := runFirstPass(t, hotPass(src.dir, dst.dir))
 			change(dst.dir + "/db")
@@ -198,7 +199,7 @@ func TestKeptHashesEndWithChangeOfTarget(t *testing.T) {
 // The source changes while the final pass reads it by units.
 func TestSourceThatChangesDuringUnitsFails(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	last := runFirstPass(t, hotPass(src.dir, dst.dir))
 	changeBytes(t, r, src.dir+"/db", 2)
@@ -218,7 +219,7 @@ func TestSourceThatChangesDuringUnitsFails(t *testing.T) {
 // A file that always changes while it is copied keeps hashes, because they are of the target.
 func TestFileThatAlwaysChangesKeepsHashes(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	last := Result{}
 	for range 3 {
@@ -261,7 +262,7 @@ func TestKeptHashesAreBounded(t *testing.T) {
 // The final pass does not use the hashes of a file that has grown so much, so the forecast must not, either.
 func TestForecastKnowsThatKeptHashesDoNotSuffice(t *testing.T) {
 	src, dst := newVolume(t, 200), newVolume(t, 200)
-	r := newRandom(t)
+	r := seed.Random(t)
 	content := writeRandomFile(t, r, src.dir+"/db", 20<<20)
 	last := runFirstPass(t, hotPass(src.dir, dst.dir))
 	f, err := os.OpenFile(src.dir+"/db", os.O_RDWR|os.O_APPEND, 0)

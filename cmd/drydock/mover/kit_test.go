@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +28,6 @@ import (
 	"drydock.dev/cmd/drydock/mover/target"
 	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/cmd/drydock/mover/units"
-	"drydock.dev/test/seed"
 )
 
 // TestMain lets the test binary run as the copying process that a test starts, kills or runs as another user.
@@ -60,12 +58,6 @@ var recordDir string
 // recordOf returns the file for the record of the passes that fill a target.
 func recordOf(target string) string {
 	return filepath.Join(recordDir, fmt.Sprintf("%x", sha256.Sum256([]byte(target))))
-}
-
-// newRandom returns random numbers that are the same in each run. test/seed says how to get others.
-func newRandom(t testing.TB) *rand.Rand {
-	t.Helper()
-	return rand.New(rand.NewPCG(seed.Of(t), 1))
 }
 
 // child is a copy in a separate process.

@@ -16,6 +16,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 // writeRandomFile writes a fully allocated file of random contents.
@@ -58,7 +59,7 @@ func inodeOf(t testing.TB, path string) uint64 {
 
 func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 40<<20+777)
 	must(t, os.Link(src.dir+"/db", src.dir+"/db.link"))
 	must(t, unix.Setxattr(src.dir+"/db", "user.x", []byte("1"), 0))
@@ -79,7 +80,7 @@ func TestFinalPassWritesOnlyTheBlocksThatDiffer(t *testing.T) {
 // Only attributes of the file changed, or the file was too young to be recorded.
 func TestEqualBigFileIsNotWritten(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	o := firstPass(src.dir, dst.dir)
 	o.Settled = time.Hour
@@ -96,7 +97,7 @@ func TestEqualBigFileIsNotWritten(t *testing.T) {
 
 func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	const m = 1 << 20
 	writeRandomFile(t, r, src.dir+"/db", 48*m)
 	waitSettled()
@@ -132,7 +133,7 @@ func TestPatchKeepsHolesAndAllocatesData(t *testing.T) {
 // A database that is constantly written to stays in the target, so that the final pass has to write little.
 func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	writeFile(t, src.dir+"/small", "x")
 	o := firstPass(src.dir, dst.dir)
@@ -159,7 +160,7 @@ func TestBigFileThatAlwaysChangesStaysInTarget(t *testing.T) {
 func TestPatchResumesAfterKill(t *testing.T) {
 	for after := range int64(3) {
 		src, dst := newVolume(t, 128), newVolume(t, 128)
-		r := newRandom(t)
+		r := seed.Random(t)
 		writeRandomFile(t, r, src.dir+"/db", 40<<20)
 		waitSettled()
 		runFirstPass(t, firstPass(src.dir, dst.dir))
@@ -177,7 +178,7 @@ func TestPatchResumesAfterKill(t *testing.T) {
 // The final pass finds a block that changed on the target's device, although the patch compared it in memory.
 func TestPatchIsVerifiedFromTheDevice(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	contents := writeRandomFile(t, r, src.dir+"/db", 8<<20)
 	waitSettled()
 	runFirstPass(t, firstPass(src.dir, dst.dir))
@@ -194,7 +195,7 @@ func TestPatchIsVerifiedFromTheDevice(t *testing.T) {
 // A hard link that the source does not have any more must not carry a patch into another file.
 func TestPatchDoesNotWriteToSharedInode(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/a", 4<<20)
 	must(t, os.Link(src.dir+"/a", src.dir+"/b"))
 	waitSettled()
@@ -212,7 +213,7 @@ func TestPatchDoesNotWriteToSharedInode(t *testing.T) {
 // The mover owns the file, but the file's mode does not allow writing.
 func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 	src, dst := volumes(t)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/data/db", 4<<20)
 	must(t, os.Chown(src.dir+"/data/db", user, user))
 	must(t, os.Chmod(src.dir+"/data/db", 0o400))
@@ -231,7 +232,7 @@ func TestUserPatchesOwnReadOnlyFile(t *testing.T) {
 // The passes make a copy, however the big files change between them.
 func TestPatchesOfRandomChanges(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	const size = 20 << 20
 	writeRandomFile(t, r, src.dir+"/db", size)
 	last := Result{}
@@ -277,7 +278,7 @@ func TestPatchesOfRandomChanges(t *testing.T) {
 // A cancelled pass ends within a piece. The next pass succeeds with the files that it left.
 func TestPatchEndsWithItsContext(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	waitSettled()
 	runFirstPass(t, firstPass(src.dir, dst.dir))

@@ -15,6 +15,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/record"
 	"drydock.dev/cmd/drydock/mover/target"
 	"drydock.dev/cmd/drydock/mover/tree"
+	"drydock.dev/test/seed"
 )
 
 // A record that is foreign, incomplete or not trustworthy is ignored: the final pass verifies everything.
@@ -67,7 +68,7 @@ func TestInvalidRecordIsIgnored(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			from, to := filepath.Join(src.dir, name), filepath.Join(dst.dir, name)
 			must(t, os.Mkdir(to, 0o755))
-			r := newRandom(t)
+			r := seed.Random(t)
 			w := newLive(t, r, from)
 			if r := runFirstPass(t, firstPass(from, to)); r.RecordedFiles == 0 {
 				t.Fatalf("%+v", r)
@@ -97,7 +98,7 @@ func steppedClock(step time.Duration) func() time.Duration {
 func TestSmallStepOfClockKeepsRecord(t *testing.T) {
 	for _, step := range []time.Duration{0, time.Second, -time.Second} {
 		src, dst := newVolume(t, 64), newVolume(t, 64)
-		r := newRandom(t)
+		r := seed.Random(t)
 		newLive(t, r, src.dir)
 		o := firstPass(src.dir, dst.dir)
 		o.hooks.clockOffset = steppedClock(step)
@@ -127,7 +128,7 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 64), newVolume(t, 64)
-			r := newRandom(t)
+			r := seed.Random(t)
 			newLive(t, r, src.dir)
 			o := firstPass(src.dir, dst.dir)
 			c.set(&o)
@@ -147,7 +148,7 @@ func TestNothingIsRecordedWithoutReliableTimes(t *testing.T) {
 func TestRecordStaysInMemoryWithoutFile(t *testing.T) {
 	for _, path := range []string{"", t.TempDir() + "/missing/record"} {
 		src, dst := newVolume(t, 64), newVolume(t, 64)
-		r := newRandom(t)
+		r := seed.Random(t)
 		newLive(t, r, src.dir)
 		first, final := firstPass(src.dir, dst.dir), finalPass(src.dir, dst.dir)
 		first.Record, final.Record = path, path
@@ -171,7 +172,7 @@ func TestRecordStaysInMemoryWithoutFile(t *testing.T) {
 // The mover has no name in user data besides its marker and its temporary names, and these may occur in the source.
 func TestSourceMayHaveNamesOfMover(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	newLive(t, r, src.dir)
 	writeFile(t, src.dir+"/"+target.TempPrefix+"pass.record", "x")
 	waitSettled()

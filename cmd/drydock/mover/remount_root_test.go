@@ -15,6 +15,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/fault"
 	"drydock.dev/cmd/drydock/mover/fsys"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 // failDevice stops the file system at once, as it does after an error of its device. Nothing more is written to its journal.
@@ -36,7 +37,7 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 	for name, mkfs := range holesFileSystems {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 400, mkfs...), newVolume(t, 400, mkfs...)
-			r := newRandom(t)
+			r := seed.Random(t)
 			wal := src.dir + "/wal"
 			writeRandomFile(t, r, wal, 2<<20)
 			unix.Sync()

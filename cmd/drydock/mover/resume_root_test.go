@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 // However often and wherever the copy is killed, every name in the target is either the old file or the complete new
@@ -19,7 +20,7 @@ import (
 // Invariants: I1.
 func TestKilledCopyResumes(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
-	r := newRandom(t)
+	r := seed.Random(t)
 	total := int64(0)
 	for i := range 120 {
 		size := 1 + r.IntN(400_000)

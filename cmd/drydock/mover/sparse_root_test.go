@@ -16,6 +16,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/fsys"
 	"drydock.dev/cmd/drydock/mover/units"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 // holesFileSystems are the file systems whose preallocated ranges count as data while their pages are in memory.
@@ -93,7 +94,7 @@ func TestHashOfUnchangedFileStaysTheSameWhilePagesLeaveMemory(t *testing.T) {
 // A preallocated range is in memory when the patch searches for holes, and is not when it reads the file.
 func TestPagesMayLeaveMemoryDuringPatch(t *testing.T) {
 	onHolesFileSystems(t, func(t *testing.T, src, dst volume) {
-		r := newRandom(t)
+		r := seed.Random(t)
 		path := src.dir + "/db"
 		writeRandomFile(t, r, path, 2<<20)
 		must(t, os.Truncate(path, 6<<20))
@@ -120,7 +121,7 @@ func TestPagesMayLeaveMemoryDuringPatch(t *testing.T) {
 // A file with kept hashes gets a hole at its end, see TestUnitsOfNewHoleAreNotRead.
 func TestFileWithKeptHashesGetsHole(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/map", 64<<20)
 	last := runFirstPass(t, hotPass(src.dir, dst.dir))
 	must(t, os.Truncate(src.dir+"/map", 120<<20))
@@ -172,7 +173,7 @@ func TestSparseFileMayHaveAnySize(t *testing.T) {
 	for name, keeps := range map[string]bool{"with kept hashes": true, "without": false} {
 		t.Run(name, func(t *testing.T) {
 			src, dst := newVolume(t, 400, "mkfs.xfs", "-q", "-f"), newVolume(t, 400, "mkfs.xfs", "-q", "-f")
-			r := newRandom(t)
+			r := seed.Random(t)
 			path := src.dir + "/map"
 			writeRandomFile(t, r, path, 2<<20)
 			last := runFirstPass(t, hotPass(src.dir, dst.dir))

@@ -21,6 +21,7 @@ import (
 	"drydock.dev/cmd/drydock/mover/record"
 	"drydock.dev/cmd/drydock/mover/tree"
 	"drydock.dev/shared/moverreport"
+	"drydock.dev/test/seed"
 )
 
 func waitSettled() { time.Sleep(settled + 20*time.Millisecond) }
@@ -39,7 +40,7 @@ func runFirstPass(t testing.TB, o Options) Result {
 // Invariants: I1.
 func TestFinalPassFindsEachChange(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	for i, c := range changes {
 		t.Run(c.name, func(t *testing.T) {
 			from, to := filepath.Join(src.dir, fmt.Sprint(i)), filepath.Join(dst.dir, fmt.Sprint(i))
@@ -64,7 +65,7 @@ func TestFinalPassFindsEachChange(t *testing.T) {
 // Invariants: I1.
 func TestTwoPassesOverSourceInUse(t *testing.T) {
 	src, dst := newVolume(t, 256), newVolume(t, 256)
-	r := newRandom(t)
+	r := seed.Random(t)
 	trusted := int64(0)
 	for i := range 25 {
 		from, to := filepath.Join(src.dir, fmt.Sprint(i)), filepath.Join(dst.dir, fmt.Sprint(i))
@@ -111,7 +112,7 @@ func (c child) try(t *testing.T) bool {
 func TestWritesToMappingAreMissedWithoutFlush(t *testing.T) {
 	for _, noFlush := range []bool{true, false} {
 		src, dst := newVolume(t, 32), newVolume(t, 32)
-		r := newRandom(t)
+		r := seed.Random(t)
 		w := newLive(t, r, src.dir)
 		o := firstPass(src.dir, dst.dir)
 		o.hooks.noSettling = noFlush
@@ -138,7 +139,7 @@ func TestTwoPassesOnOtherFileSystems(t *testing.T) {
 	} {
 		t.Run(strings.Join(c.mkfs, " "), func(t *testing.T) {
 			src, dst := newVolume(t, 400, c.mkfs...), newVolume(t, 400, c.mkfs...)
-			r := newRandom(t)
+			r := seed.Random(t)
 			w := newLive(t, r, src.dir)
 			time.Sleep(c.settled)
 			o := firstPass(src.dir, dst.dir)
@@ -165,7 +166,7 @@ func TestNothingIsRecordedOnTmpfs(t *testing.T) {
 	dir, dst := t.TempDir(), newVolume(t, 32)
 	runCommand(t, "mount", "-t", "tmpfs", "tmpfs", dir)
 	t.Cleanup(func() { runCommand(t, "umount", dir) })
-	r := newRandom(t)
+	r := seed.Random(t)
 	w := newLive(t, r, dir)
 	if r := runFirstPass(t, firstPass(dir, dst.dir)); r.RecordedFiles != 0 || len(r.Warnings) != 1 {
 		t.Errorf("%+v", r)
@@ -182,7 +183,7 @@ func TestNothingIsRecordedOnTmpfs(t *testing.T) {
 // A first pass succeeds whatever happens to its source at the same time.
 func TestFirstPassesUnderLoad(t *testing.T) {
 	src, dst := newVolume(t, 128), newVolume(t, 128)
-	r := newRandom(t)
+	r := seed.Random(t)
 	w := newLive(t, r, src.dir)
 	stop, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -291,7 +292,7 @@ func TestBigFileSettlesLater(t *testing.T) {
 // As in a cluster, the mover mounts the volume read-only, and the workload writes to it.
 func TestFirstPassFromReadOnlyMount(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	w := newLive(t, r, src.dir)
 	view := t.TempDir()
 	runCommand(t, "mount", "--bind", src.dir, view)
@@ -311,7 +312,7 @@ func TestFirstPassFromReadOnlyMount(t *testing.T) {
 // A second first pass reads only files that the first one did not record, and records all of them.
 func TestFirstPassReusesEarlierRecord(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	newLive(t, r, src.dir)
 	first := runFirstPass(t, firstPass(src.dir, dst.dir))
 	must(t, rewrite(src.dir+"/f0"))
@@ -469,7 +470,7 @@ func TestFirstPassLeavesOutNameThatWasLinked(t *testing.T) {
 // A process writes to the target between the passes. The inode shows it, and the final pass repairs the file.
 func TestTargetChangedBetweenThePasses(t *testing.T) {
 	src, dst := newVolume(t, 64), newVolume(t, 64)
-	r := newRandom(t)
+	r := seed.Random(t)
 	newLive(t, r, src.dir)
 	runFirstPass(t, firstPass(src.dir, dst.dir))
 	must(t, rewrite(dst.dir+"/f3"))
@@ -481,7 +482,7 @@ func TestTargetChangedBetweenThePasses(t *testing.T) {
 
 // However a first and a final pass are killed and run again, the result is the same.
 func TestTwoPassesResumeAfterKill(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	for name, first := range map[string]child{
 		"while it copies":            {KillAtFile: 9},
 		"while it reads":             {KillAtRead: 9},

@@ -6,10 +6,12 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"drydock.dev/test/seed"
 )
 
 func TestNamesAreSortedByTheirBytes(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	for _, n := range []int{0, 1, 20, runNames - 1, runNames, runNames + 1, 3 * runNames, 9*runNames + 17} {
 		var text []byte
 		var sorter nameSorter

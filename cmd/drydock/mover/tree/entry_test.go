@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/test/seed"
 )
 
 // Random entries come out of the blocks as they went in, whatever their fields are.
 func TestBlocksKeepEveryField(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	for _, n := range []int{0, 1, BlockEntries, BlockEntries + 1, 5000} {
 		names := map[string]bool{}
 		for len(names) < n {

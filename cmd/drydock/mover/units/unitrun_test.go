@@ -10,12 +10,13 @@ import (
 	"testing"
 
 	"drydock.dev/cmd/drydock/mover/fsys"
+	"drydock.dev/test/seed"
 )
 
 // Pages of preallocated ranges enter and leave memory at any time, so the ends of a run of data may be anywhere. The runs are still whole
 // units, in order, and contain all data.
 func TestRunsAreWholeUnitsWhateverTheSearchFinds(t *testing.T) {
-	r := newRandom(t)
+	r := seed.Random(t)
 	for range 2000 {
 		size := 1 + r.Int64N(20*Size)
 		data := map[int64]bool{} // units with a page of data that never leaves
