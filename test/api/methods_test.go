@@ -113,7 +113,7 @@ func TestBlockVolumeIsCopiedAsDevice(t *testing.T) {
 	w.Annotate("web", map[string]string{api.ResizeAnnotation: "data=128Mi"})
 	untilFirstPasses(t, w, drive, 1)
 	mover := movers(t, w)[0].Spec.InitContainers[0]
-	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 1 || !slices.Contains(mover.Args, "--claim=data,device") {
+	if len(mover.VolumeDevices) != 2 || len(mover.VolumeMounts) != 2 || !slices.Contains(mover.Args, "--claim=data,device") {
 		t.Errorf("%+v", mover)
 	}
 	holdFirstPass(w, false)
