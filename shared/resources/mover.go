@@ -198,7 +198,6 @@ func (m Mover) copyContainer(name string, args []string) corev1.Container {
 	c.SecurityContext = moverSecurity(m.Root)
 	c.Env = []corev1.EnvVar{{Name: moverreport.PodVariable,
 		ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.uid"}}}}
-	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: recordVolume, MountPath: moverreport.RecordDir})
 	for _, claim := range m.Claims {
 		source, target := path.Join(moverreport.SourceDir, claim.Template), path.Join(moverreport.TargetDir, claim.Template)
 		if claim.Device {
@@ -209,6 +208,7 @@ func (m Mover) copyContainer(name string, args []string) corev1.Container {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: sourceVolume(claim), MountPath: source, ReadOnly: true},
 			corev1.VolumeMount{Name: targetVolume(claim), MountPath: target})
 	}
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: recordVolume, MountPath: moverreport.RecordDir})
 	return c
 }
 
