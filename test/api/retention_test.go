@@ -310,8 +310,12 @@ func TestProvisionedVolumeWithDataIsNotDeleted(t *testing.T) {
 func targetVolume(t *testing.T, w *kit.World) string {
 	t.Helper()
 	for _, pod := range movers(t, w) {
-		last := pod.Spec.Volumes[len(pod.Spec.Volumes)-1]
-		claim := last.PersistentVolumeClaim.ClaimName
+		claim := ""
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil { // the target follows its source
+				claim = v.PersistentVolumeClaim.ClaimName
+			}
+		}
 		c, err := w.Kube.CoreV1().PersistentVolumeClaims(w.Namespace).Get(context.Background(), claim, metav1.GetOptions{})
 		if err == nil && c.Spec.VolumeName != "" {
 			return c.Spec.VolumeName
