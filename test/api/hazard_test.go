@@ -54,6 +54,16 @@ func TestDeletedClaimDuringResizeLosesNoData(t *testing.T) {
 			r.TryDeleteClaim(name) // the other verified copy may have been swapped already
 			_ = drive.Tick(context.Background())
 			r.stop.release(r.World)
+			if row.at == startNow && !row.temporary {
+				r.Eventually("the deleted claim is there again", func() string {
+					_ = drive.Tick(context.Background())
+					if c := r.Claim(name); c == nil || c.DeletionTimestamp != nil || c.Status.Phase != corev1.ClaimBound {
+						return "it is not"
+					}
+					return ""
+				})
+				retryPods(r.World) // the StatefulSet controller has met the deleted claim, too
+			}
 			status := r.Finish(drive, "web")
 			if status.Phase != row.phase || status.Phase == api.Failed && status.Reason != row.reason {
 				t.Errorf("%s; want %s %s", describe(status), row.phase, row.reason)
