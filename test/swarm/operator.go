@@ -16,7 +16,7 @@ import (
 )
 
 // ownerResources are the custom resources of the operators that a world may have.
-var ownerResources = []string{"postgresclusters", "rabbitmqclusters", "perconaxtradbclusters"}
+var ownerResources = []string{"postgresclusters", "rabbitmqclusters", "perconaxtradbclusters", "infinispans"}
 
 // Ways of an operator. Its resource has the count in spec.replicas.
 const (
@@ -25,10 +25,15 @@ const (
 	keepsSizes     // a label pauses the operator; it undoes a resize that spec.persistence.storage does not have, and keeps the labels, too
 	stopsByPause   // spec.pause stops all pods
 	oneByOne       // the same, and the operator starts and stops one pod after the other
-	lastOperator   = oneByOne
+	stopsByCount   // a count of zero stops all pods, so the stop and the user write the same field
+	lastOperator   = stopsByCount
 	pauseLabel     = "rabbitmq.com/pauseReconciliation"
 	operatorsCount = 3 // in spec.replicas of a new resource
 )
+
+// resourcesOf has the custom resource of each way.
+var resourcesOf = map[int]string{pausesOrStops: ownerResources[0], keepsSizes: ownerResources[1], stopsByPause: ownerResources[2],
+	oneByOne: ownerResources[2], stopsByCount: ownerResources[3]}
 
 // operator makes the sets of its custom resource as the resource says. It may act on a resource that it has read long ago.
 type operator struct {
@@ -47,7 +52,7 @@ var operatorClient = apiserver.Client{User: "system:serviceaccount:operators:ope
 
 // addOperator creates a custom resource and its operator.
 func (w *World) addOperator(name string, way int, sets []string) {
-	op := &operator{way: way, key: in(ownerResources[min(way, stopsByPause)-1], name), sets: sets}
+	op := &operator{way: way, key: in(resourcesOf[way], name), sets: sets}
 	spec, labels := map[string]any{"replicas": operatorsCount, "other": "x"}, map[string]any{"app": "own"}
 	if way == keepsSizes {
 		spec["persistence"] = map[string]any{"storage": "1Gi"}

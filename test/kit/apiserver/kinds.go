@@ -49,10 +49,11 @@ var kinds = map[string]kind{
 	"csinodes":                 {group: "storage.k8s.io", version: "v1", name: "CSINode"},
 	"csidrivers":               {group: "storage.k8s.io", version: "v1", name: "CSIDriver"},
 	"scalers":                  {group: "drydock.dev", version: "v1alpha1", name: "Scaler", namespaced: true, status: true},
-	// The custom resources of operators that pause or stop, pause, and stop.
+	// The custom resources of operators, see operator.go in test/swarm.
 	"postgresclusters":      {group: "postgres-operator.crunchydata.com", version: "v1beta1", name: "PostgresCluster", namespaced: true},
 	"rabbitmqclusters":      {group: "rabbitmq.com", version: "v1beta1", name: "RabbitmqCluster", namespaced: true},
 	"perconaxtradbclusters": {group: "pxc.percona.com", version: "v1", name: "PerconaXtraDBCluster", namespaced: true},
+	"infinispans":           {group: "infinispan.org", version: "v1", name: "Infinispan", namespaced: true},
 }
 
 func (k kind) gvk() schema.GroupVersionKind {

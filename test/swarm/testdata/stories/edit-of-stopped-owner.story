@@ -1,5 +1,5 @@
 # A user edits an owner that is stopped, a second set stops it again, and the edit is lost.
-world sets=2 owner=1 ownsall group parallel
+world sets=2 owner=5 ownsall group parallel
 paused web
 paused db
 source
