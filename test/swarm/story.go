@@ -52,20 +52,24 @@ var flags = []struct {
 	{"hook", func(s *Shape) *bool { return &s.Hook }, .5},
 }
 
-// Story is a run, and how it ends. Its text has a comment, the shape, the end and the acts:
+// Story is a run, what has to happen in it, and how it ends. Its text has a comment, the shape, the scenes, the end and the acts:
 //
 //	# what happens, in a sentence
 //	world sets=1 owner=3 cleanup
+//	shows: pause-owner(web): PATCH perconaxtradbclusters/own add /spec/pause true
 //	ends with: in the end, set S has NO replicas: N, N ready, and its users want N
 //	paused web
 //	deliver x4
 //	slow 0 1
 //
-// The line "ends with" has the kind of the problem. A story without it ends well. An act of a user names the set, and may have a number. An
-// act of the environment has two numbers. Numbers of zero are left out at the end, and x4 repeats an act.
+// A line "shows" is a part of a line of the tale, without the numbers of processes: the scene that made the fault possible. With several of
+// them, the scenes follow each other. Without it, a story would stay green when the world no longer comes to its scene. The line "ends with"
+// has the kind of the problem. A story without it ends well. An act of a user names the set, and may have a number. An act of the
+// environment has two numbers. Numbers of zero are left out at the end, and x4 repeats an act.
 type Story struct {
 	Shape
 	Comment string
+	Shows   []string
 	Ends    string
 	Acts    []act
 }
@@ -122,6 +126,9 @@ func (s Story) String() string {
 		}
 	}
 	b.WriteByte('\n')
+	for _, scene := range s.Shows {
+		fmt.Fprintf(&b, "shows: %s\n", scene)
+	}
 	if s.Ends != "" {
 		fmt.Fprintf(&b, "ends with: %s\n", s.Ends)
 	}
@@ -154,6 +161,8 @@ func ParseStory(text string) (Story, error) {
 			if err := s.Shape.parse(fields[1:]); err != nil {
 				return s, fmt.Errorf("%q: %w", line, err)
 			}
+		case fields[0] == "shows:":
+			s.Shows = append(s.Shows, strings.TrimPrefix(line, "shows: "))
 		case fields[0] == "ends":
 			s.Ends = strings.TrimPrefix(line, "ends with: ")
 		default:
@@ -309,7 +318,20 @@ func play(t *testing.T, admission apiserver.Admission, s Story) run {
 	return result
 }
 
+// missing returns the first scene that the tale does not show after the scenes before it, or "".
+func (s Story) missing(tale []string) string {
+	for _, scene := range s.Shows {
+		at := slices.IndexFunc(tale, func(line string) bool { return strings.Contains(numbers.ReplaceAllString(line, ""), scene) })
+		if at < 0 {
+			return scene
+		}
+		tale = tale[at+1:]
+	}
+	return ""
+}
+
 var (
+	numbers    = regexp.MustCompile(`#[0-9]+`)
 	particular = regexp.MustCompile(`#[0-9]+|\(.*?\)|map\[.*|\n(.|\n)*`)
 	digits     = regexp.MustCompile(`[0-9]+`)
 	setNames   = regexp.MustCompile(`\b(web|db|mq)\b`)
