@@ -59,6 +59,7 @@ func (f *Function) sweepAll(ctx context.Context, now time.Time, found *findings)
 			f.sweepSets(ctx, namespace, now, found),
 			f.sweepJournals(ctx, namespace, now, found),
 			f.sweepPods(ctx, namespace, found),
+			f.sweepLinkedClaims(ctx, namespace, found),
 			f.sweepFinalizers(ctx, namespace, now, found),
 			f.sweepScalers(ctx, namespace, found),
 			f.sweepHooks(ctx, namespace, found),
@@ -226,6 +227,20 @@ func (f *Function) sweepPods(ctx context.Context, namespace string, found *findi
 			}
 		}
 	})
+}
+
+// sweepLinkedClaims finds the claims of operations that have ended: a slow process may have linked them afterwards.
+func (f *Function) sweepLinkedClaims(ctx context.Context, namespace string, found *findings) error {
+	return kube.Pages(ctx, f.client, plan.Claims, namespace, api.OperationLabel, &corev1.PersistentVolumeClaimList{},
+		func(l *corev1.PersistentVolumeClaimList) {
+			for i := range l.Items {
+				link, err := api.LoadLink(&l.Items[i])
+				if err == nil && link != nil && link.Role == api.RoleSource && link.Namespace == l.Items[i].Namespace &&
+					found.isOver(operationKey{link.Namespace, link.Operation}) {
+					found.add(noticeOfLinked(&l.Items[i], []api.Function{api.Restore}))
+				}
+			}
+		})
 }
 
 // sweepFinalizers finds sets with Drydock's finalizer that are no longer opted in. They could not be deleted.

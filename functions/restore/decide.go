@@ -154,10 +154,11 @@ func releaseForNamespaceDeletion(in Input) plan.Plan {
 	return plan.Do(api.NamespaceTerminating, actions...)
 }
 
-// handleIdle handles a set without an active operation. It removes movers, and releases pods and volumes, that earlier operations left.
+// handleIdle handles a set without an active operation. It removes movers, and releases pods, claims and volumes, that earlier operations
+// left.
 func handleIdle(in Input, record *api.Resize) plan.Plan {
 	releases, warnings := staleHoldReleases(in, record)
-	if releases = append(releases, leftMovers(in, record)...); len(releases) > 0 {
+	if releases = slices.Concat(releases, leftMovers(in, record), leftLinks(in, record)); len(releases) > 0 {
 		return plan.Do(api.CleaningUp, in.ifSetUnchanged(releases)...)
 	}
 	p := retire(in, record)

@@ -114,6 +114,20 @@ func leftMovers(in Input, record *api.Resize) []plan.Action {
 	}), "")
 }
 
+// leftLinks returns the end of the link of each claim whose operation has ended. A slow process may have written it afterwards. The volume
+// of such a claim is an orphan, see retire.
+func leftLinks(in Input, record *api.Resize) []plan.Action {
+	var actions []plan.Action
+	for _, claim := range in.Claims {
+		link, err := api.LoadLink(claim)
+		if err == nil && link != nil && link.Role == api.RoleSource && link.Set.Name == in.Name && claim.DeletionTimestamp == nil &&
+			in.Journal(link.Operation) == nil && !(record.Active() && record.Operation == link.Operation) {
+			actions = append(actions, plan.PatchOf(plan.Claims, claim).RemoveFinalizer(api.FreezeFinalizer).Unlink().Actions()...)
+		}
+	}
+	return actions
+}
+
 // locksForMissingClaim reports whether the pod locks the name of a starting member while one of its claims is missing, see
 // keptOnlyByPins.
 func locksForMissingClaim(in Input, member *api.Member, pod *corev1.Pod) bool {

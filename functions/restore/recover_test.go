@@ -131,3 +131,15 @@ func TestTerminatingNamespaceIsNotBlocked(t *testing.T) {
 		testCase{"nothing is left", leaves(swapping, oldVolume(web0), copyVolume(web0))},
 	)
 }
+
+// TestLinksThatAreLeft: a slow process has linked a claim after the operation has ended.
+func TestLinksThatAreLeft(t *testing.T) {
+	ended := setWith(build.Operation(api.Failed))
+	check(t,
+		testCase{"its link is removed", situation(ended, source(web0))},
+		testCase{"the operation has a journal, which is undone first", situation(ended, source(web0), journalOf(web0))},
+		testCase{"the operation is active, and its owner is about to be paused", situation(setWith(build.Operation(api.Planned)), source(web0))},
+		testCase{"the claim is being deleted: it stays as it is", situation(ended, frozenClaim(web0), oldVolume(web0))},
+		testCase{"a temporary claim: only the volume says what it holds", situation(ended, target(web0))},
+	)
+}

@@ -3,6 +3,7 @@ package swarm
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -46,7 +47,7 @@ var environment = map[string]weighted[func(w *World, a, b int)]{
 	}},
 	"delay": {6, func(w *World, a, b int) {
 		if len(w.held) < maxHeld {
-			w.late = late{1 + a, slowResources[b%len(slowResources)]}
+			w.late = late{1 + a, slowResources[b%len(slowResources)].resources}
 		}
 	}},
 	"release":   {10, func(w *World, a, b int) { w.withHeld(a, func(i int) { w.release(i, b%3 == 0) }) }},
@@ -94,9 +95,16 @@ var environment = map[string]weighted[func(w *World, a, b int)]{
 	"calm": {10, func(w *World, a, _ int) { w.calm(1 + a%4) }},
 }
 
-// slowResources are those whose writes an act delays. None stands for all.
-var slowResources = [][]string{nil, nil, ownerResources, {"statefulsets"}, {"controllerrevisions"}, {"persistentvolumeclaims"}, {"scalers"},
-	{"jobs", "pods"}}
+// slowResources are those whose writes an act delays. None stands for all. The edits are acts of users on the same objects.
+var slowResources = []struct{ resources, edits []string }{
+	{}, {},
+	{ownerResources, []string{"owner", "ownersize", "ownerpause"}},
+	{[]string{"statefulsets"}, slices.Collect(maps.Keys(users))},
+	{resources: []string{"controllerrevisions"}},
+	{resources: []string{"persistentvolumeclaims"}},
+	{[]string{"scalers"}, []string{"scaler", "scalerpause", "mode", "scalergone"}},
+	{[]string{"jobs", "pods"}, []string{"deletejob", "deletepod"}},
+}
 
 // refuseSets lets a webhook refuse writes to one set, or to all others.
 func (w *World) refuseSets(set string, others bool) {

@@ -291,7 +291,10 @@ func (w *World) judgeOthers() {
 	for _, set := range w.names() {
 		w.retry(set, 0)
 	}
-	w.rounds(45, time.Minute)
+	for range 45 {
+		w.round(time.Minute)
+		w.keepAwake() // also a set that its operator has created again
+	}
 	for _, set := range w.names() {
 		o, op := w.set(set), w.operatorOf(set)
 		judged := o != nil && !slices.ContainsFunc(w.refused.names, func(refused string) bool {

@@ -253,15 +253,21 @@ func random(seed uint64, faults bool) Story {
 			s.Acts = append(s.Acts, draw(all))
 			continue
 		}
-		// A write is late, and the world changes before it arrives.
+		// A write is late, and the world changes before it arrives. Often a user has edited the same object.
 		for range 1 + r.IntN(2) {
 			s.Acts = append(s.Acts, draw(people))
 		}
-		s.Acts = append(s.Acts, act{"delay", r.IntN(2), 1 + r.IntN(len(slowResources)-1)}, act{do: "rush"})
+		slow, between := 1+r.IntN(len(slowResources)-1), people
+		s.Acts = append(s.Acts, act{"delay", r.IntN(2), slow}, act{do: "rush"})
 		if flip(.5) {
 			s.Acts = append(s.Acts, draw(environment))
 		}
-		s.Acts = append(s.Acts, draw(people), act{do: "rush"})
+		edits := maps.Clone(people)
+		maps.DeleteFunc(edits, func(name string, _ int) bool { return !slices.Contains(slowResources[slow].edits, name) })
+		if len(edits) > 0 && flip(.7) {
+			between = edits
+		}
+		s.Acts = append(s.Acts, draw(between), act{do: "rush"})
 	}
 	return s
 }
