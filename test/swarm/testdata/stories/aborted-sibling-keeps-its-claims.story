@@ -1,12 +1,18 @@
 # A sibling whose sleep is aborted keeps its claims.
-world sets=2 owner=3 ownsall parallel cleanup
+world sets=2 owner=3 ownsall group parallel cleanup
+shows: pause-owner(db): PATCH perconaxtradbclusters/own add /spec/pause true
+shows: the operator sets web from 3 to 0
+shows: idle-timeout(web): PATCH statefulsets/web remove abort
 calm 2
 paused web
 paused db
-source 6
-abort db
+source
 deliver
-deliver 7
-deliver 1
-deliver 3
-calm 3
+delay 0 2
+deliver x2
+abort web
+release
+operator 1
+settle
+source
+deliver x4

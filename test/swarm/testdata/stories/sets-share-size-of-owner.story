@@ -1,5 +1,8 @@
 # two sets with one size in their owner get the same size, and only then Drydock writes it
 world sets=2 owner=2 ownsall
+shows: restore(web): PATCH statefulsets/web add status Resize Succeeded ResizeCompleted
+shows: pause-owner(web): PATCH controllerrevisions/
+shows: restore(db): PATCH statefulsets/db add status Resize Succeeded ResizeCompleted
 ownerpolicy web
 ownerpolicy db
 resize web
