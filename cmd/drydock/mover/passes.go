@@ -93,7 +93,7 @@ func (c *copier) endFirstPass(ctx context.Context) error {
 	if c.trust.Current == nil {
 		return nil
 	}
-	c.saved = c.trust.Current.Record(c.trust.Id)
+	c.saved = c.trust.Record()
 	if c.recordPath == "" {
 		return nil
 	}

@@ -31,6 +31,7 @@ type Root struct {
 	Dev       uint64
 	Mount     uint64 // see FileStat
 	Self      Meta
+	Other     Inode // of the other side's root, after CheckSeparate
 	Side      fault.Side
 	NoOpenat2 atomic.Bool
 	NoFlags   atomic.Bool // the file system has no inode flags
@@ -154,8 +155,25 @@ func (r *Root) IsElsewhere(s *FileStat) bool {
 	return s.Dev != r.Dev
 }
 
+// CheckEntered fails for an open directory of the target that does not belong to it: something is mounted there, or it is the root of the
+// source.
+func (r *Root) CheckEntered(fd int) error {
+	st, err := StatEntry(fd, "")
+	m := MetaOf(&st.Stat_t)
+	switch {
+	case err != nil:
+		return err
+	case m.Inode() == r.Other:
+		return fault.ErrNotSeparate
+	case st.Dev != r.Dev, r.IsElsewhere(&st):
+		return fault.ErrMountHere
+	}
+	return nil
+}
+
 // CheckSeparate fails if one root is the other or is inside it. Deleting names that the source does not have would then
-// delete the source.
+// delete the source. If both are mounts of one file system, no path leads from one to the other, and only a walk that comes to the other
+// root shows it. So each side knows the other's root afterwards.
 func CheckSeparate(a, b *Root) error {
 	for _, pair := range [][2]*Root{{a, b}, {b, a}} {
 		inside, err := isInside(pair[0], pair[1])
@@ -166,6 +184,7 @@ func CheckSeparate(a, b *Root) error {
 			return fault.ErrNotSeparate
 		}
 	}
+	a.Other, b.Other = b.Self.Inode(), a.Self.Inode()
 	return nil
 }
 

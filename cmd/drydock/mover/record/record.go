@@ -6,7 +6,6 @@ package record
 import (
 	"bufio"
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -14,9 +13,9 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"slices"
 	"sort"
 	"sync"
+	"time"
 
 	"drydock.dev/cmd/drydock/mover/fsys"
 	"drydock.dev/cmd/drydock/mover/units"
@@ -27,7 +26,8 @@ import (
 // process.
 type Record struct {
 	id    recordID
-	Files []recorded // sorted by inode
+	clock time.Duration // clockOffset of the pass: after a step of the clock, a new change may have an old time
+	Files []recorded    // sorted by inode
 }
 
 // recorded is one file. The package comment states its size.
@@ -127,17 +127,11 @@ func (r *recorder) Add(src, dst *fsys.Meta, plain bool, data int64) {
 	r.Bytes += data
 }
 
-// Record returns the files as a record. Nothing is added after that.
-func (r *recorder) Record(id recordID) *Record {
-	slices.SortFunc(r.Files, func(a, b recorded) int { return cmp.Compare(a.ino, b.ino) })
-	return &Record{id, r.Files}
-}
-
-// A file of a record has RecordMagic, the fingerprint, the number of files, the files, and the CRC-32C of all that. Integers are big
-// endian. The magic includes the version of the format. A record of another version is ignored, like a torn one: that costs only time.
+// A file of a record has RecordMagic, the fingerprint, the clock, the number of files, the files, and the CRC-32C of all that. Integers are
+// big endian. The magic includes the version of the format. A record of another version is ignored, like a torn one: that costs only time.
 const (
-	RecordMagic    = "drydock-pass-4\n\x00"
-	RecordHeadSize = len(RecordMagic) + sha256.Size + 8
+	RecordMagic    = "drydock-pass-5\n\x00"
+	RecordHeadSize = len(RecordMagic) + sha256.Size + 8 + 8
 	RecordedSize   = 8 + 16
 )
 
@@ -172,6 +166,7 @@ func (r *Record) encode(w io.Writer) error {
 	both := io.MultiWriter(out, sealed)
 	mark := r.id.fingerprint()
 	b := append([]byte(RecordMagic), mark[:]...)
+	b = binary.BigEndian.AppendUint64(b, uint64(r.clock))
 	b = binary.BigEndian.AppendUint64(b, uint64(len(r.Files)))
 	for i := range r.Files {
 		if len(b) > 32<<10 {
@@ -189,6 +184,7 @@ var (
 	errNoRecord      = errors.New("there is none")
 	errForeignRecord = errors.New("it belongs to another operation, mover, version or boot of the node")
 	errTornRecord    = errors.New("it is incomplete")
+	errOtherClock    = errors.New("the clock of this node was set in between")
 )
 
 // loadRecord returns the record in a file. It fails if it cannot be trusted.
@@ -214,7 +210,7 @@ func decodeRecord(r io.Reader, size int64, id recordID) (*Record, error) {
 		return nil, errTornRecord
 	}
 	mark := id.fingerprint()
-	if !bytes.Equal(head[:RecordHeadSize-8], append([]byte(RecordMagic), mark[:]...)) {
+	if !bytes.Equal(head[:RecordHeadSize-16], append([]byte(RecordMagic), mark[:]...)) {
 		return nil, errForeignRecord
 	}
 	body := size - int64(RecordHeadSize) - crc32.Size
@@ -222,7 +218,8 @@ func decodeRecord(r io.Reader, size int64, id recordID) (*Record, error) {
 	if body < 0 || body%RecordedSize != 0 || binary.BigEndian.Uint64(head[RecordHeadSize-8:]) != uint64(count) {
 		return nil, errTornRecord
 	}
-	back := &Record{id, make([]recorded, count)}
+	clock := time.Duration(binary.BigEndian.Uint64(head[RecordHeadSize-16:]))
+	back := &Record{id, clock, make([]recorded, count)}
 	var b [RecordedSize]byte
 	for i := range back.Files {
 		if _, err := io.ReadFull(in, b[:]); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -22,12 +23,15 @@ func TestRecordFindsEveryAddedFile(t *testing.T) {
 		r.Add(&metas[i], &fsys.Meta{Ino: uint64(i)}, i%2 == 0, 1)
 	}
 	id := recordID{Token: "t", boot: "b", source: 1, target: 2}
-	inMemory := r.Record(id)
+	inMemory := (&Trust{Id: id, Current: &r, clock: time.Minute}).Record()
 	path := filepath.Join(t.TempDir(), "record")
 	must(t, inMemory.Save(path, nil))
 	loaded, err := loadRecord(path, id)
 	must(t, err)
 	for _, back := range []*Record{inMemory, loaded} {
+		if back.clock != time.Minute {
+			t.Errorf("the clock was %s", back.clock)
+		}
 		for i := range metas {
 			if plain, ok := back.find(&metas[i], &fsys.Meta{Ino: uint64(i)}); !ok || plain != (i%2 == 0) {
 				t.Fatal(i)
@@ -45,7 +49,7 @@ func TestRecordFindsEveryAddedFile(t *testing.T) {
 	}
 	b, err := os.ReadFile(path)
 	must(t, err)
-	if !bytes.HasPrefix(b, []byte("drydock-pass-4\n\x00")) || len(b) != RecordHeadSize+5000*24+4 {
+	if !bytes.HasPrefix(b, []byte("drydock-pass-5\n\x00")) || len(b) != RecordHeadSize+5000*24+4 {
 		t.Errorf("%d bytes", len(b))
 	}
 }
@@ -58,7 +62,7 @@ func TestDamagedRecordIsNotUsed(t *testing.T) {
 	}
 	id := recordID{Token: "t", Member: "m", boot: "b", Mount: "n", source: 1, target: 2, trusted: true}
 	path := filepath.Join(t.TempDir(), "record")
-	must(t, r.Record(id).Save(path, nil))
+	must(t, (&Trust{Id: id, Current: &r}).Record().Save(path, nil))
 	whole, err := os.ReadFile(path)
 	must(t, err)
 	for at := range whole {

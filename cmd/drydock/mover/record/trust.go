@@ -3,9 +3,11 @@
 package record
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,7 +33,7 @@ type Trust struct {
 	Earlier *Record       // the files that earlier first passes verified; nil if nothing is trusted
 	Current *recorder     // what this first pass verifies; nil if nothing is recorded
 	Bound   fsys.Time     // files that changed at this time or later are not recorded, and big files must be older, see isOld
-	clock   time.Duration // clockOffset at the same moment
+	clock   time.Duration // clockOffset shortly before
 
 	Files, Bytes atomic.Int64 // not read, because an earlier pass verified them
 }
@@ -89,7 +91,7 @@ func (t *Trust) Begin(ctx context.Context, src, dst *fsys.Root, last *Record, pa
 	}
 	t.Id.boot, t.Id.trusted = strings.TrimSpace(string(boot)), fault.SeesTrusted()
 	t.Id.source, t.Id.target, t.Dev = src.Self.Ino, dst.Self.Ino, src.Self.Dev
-	t.Usable = true
+	t.Usable, t.clock = true, t.clockOffset()
 	t.findRecord(last, path)
 	if t.Pass == tree.PassFirst {
 		return t.beginRecord(ctx, src)
@@ -102,20 +104,19 @@ func (t *Trust) findRecord(last *Record, path string) {
 	err := errNoRecord
 	switch {
 	case last != nil && last.id == t.Id:
-		t.Earlier = last
-		return
+		t.Earlier, err = last, nil
 	case path != "":
-		if t.Earlier, err = loadRecord(path, t.Id); err == nil {
-			return
-		}
+		t.Earlier, err = loadRecord(path, t.Id)
 	}
-	if t.Pass == tree.PassFinal {
+	if err == nil && (t.clock-t.Earlier.clock).Abs() > clockStep {
+		t.Earlier, err = nil, errOtherClock
+	}
+	if err != nil && t.Pass == tree.PassFinal {
 		t.Problems.Warn("everything is verified again, because the record of the first pass cannot be used: %v", err)
 	}
 }
 
 func (t *Trust) beginRecord(ctx context.Context, src *fsys.Root) error {
-	t.clock = t.clockOffset()
 	now := time.Now()
 	if t.Seams.SkipsSettling() { // tests skip these rules
 		t.Bound, t.Current = fsys.TimeOf(now.Add(time.Hour)), &recorder{}
@@ -190,6 +191,13 @@ func (t *Trust) clockOffset() time.Duration {
 		}
 	}
 	return offset
+}
+
+// Record returns what this first pass has verified. Nothing is added after that.
+func (t *Trust) Record() *Record {
+	r := t.Current
+	slices.SortFunc(r.Files, func(a, b recorded) int { return cmp.Compare(a.ino, b.ino) })
+	return &Record{t.Id, t.clock, r.Files}
 }
 
 // VoidRecordAfterStep drops the record if the clock was set while the pass ran. After a step back, the times of new changes

@@ -155,11 +155,7 @@ func (r *remover) emptyDir(ctx context.Context, parent int, name string, depth i
 		return r.fault("opening for deletion", err)
 	}
 	defer unix.Close(fd)
-	st, err := fsys.Fstat(fd)
-	if err == nil && st.Dev != r.own.Dst.Dev {
-		err = fault.ErrMountHere
-	}
-	if err != nil {
+	if err := r.own.Dst.CheckEntered(fd); err != nil {
 		return r.fault("deleting", err)
 	}
 	return r.deleteContents(ctx, fd, depth+1)

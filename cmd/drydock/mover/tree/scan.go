@@ -136,6 +136,9 @@ func (s *scanner) open(d *Dir) (int, error) {
 	if err == nil && s.root.IsElsewhere(&st) {
 		err = fault.ErrMountHere
 	}
+	if m := fsys.MetaOf(&st.Stat_t); err == nil && m.Inode() == s.root.Other {
+		err = fault.ErrNotSeparate
+	}
 	if err == nil { // for the root, which is an entry of no directory
 		err = s.uncopyableReason(&st)
 	}

@@ -78,11 +78,7 @@ func (w *Dirs) makeDir(parent int, d, sub *tree.Dir) error {
 		return fault.New(fault.Target, "opening the directory", d.Join(name), err)
 	}
 	defer unix.Close(fd)
-	st, err := fsys.Fstat(fd)
-	if err == nil && st.Dev != w.Dst.Dev {
-		err = fault.ErrMountHere
-	}
-	if err != nil {
+	if err := w.Dst.CheckEntered(fd); err != nil {
 		return fault.New(fault.Target, "using the directory", d.Join(name), err)
 	}
 	return nil

@@ -39,9 +39,9 @@ func (w *Files) openPatch(at tree.Pair, e *tree.Entry, g *tree.Group, in int) in
 	if !w.IsBig(e) || at.Dir.Fresh {
 		return -1
 	}
-	st, err := fsys.Lstatat(at.Dst, e.Name)
-	have := fsys.MetaOf(&st)
-	if err != nil || !have.IsRegular() || st.Dev != w.Dst.Dev || !w.Links.isOwnInode(&have, g) {
+	st, err := fsys.StatEntry(at.Dst, e.Name)
+	have := fsys.MetaOf(&st.Stat_t)
+	if err != nil || !have.IsRegular() || st.Dev != w.Dst.Dev || w.Dst.IsElsewhere(&st) || !w.Links.isOwnInode(&have, g) {
 		return -1
 	}
 	out, err := fsys.Openat(at.Dst, e.Name, unix.O_RDWR, 0)
