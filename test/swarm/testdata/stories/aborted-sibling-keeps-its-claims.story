@@ -2,6 +2,7 @@
 world sets=2 owner=3 ownsall group parallel idle cleanup
 shows: idle-timeout(web): PATCH statefulsets/web add sleep Sleep Failed Aborted
 shows: the operator sets web from 3 to 0
+shows: scale(web): PATCH statefulsets/web add members {"set":{"name":"web","uid":"statefulset-web-1"},"start":0,"count":3,"generation":2}
 calm 2
 sleep db
 deliver
@@ -14,5 +15,4 @@ source
 deliver
 release
 operator 1
-source
-deliver 6
+rush

@@ -2,7 +2,7 @@
 world sets=1 owner=0 parallel cleanup scaler
 shows: scale(web) is held before PATCH statefulsets/web
 shows: an autoscaler scales statefulsets/web from 3 to 1
-shows: scale(web): PATCH statefulsets/web add members {"set":{"name":"web","uid":"statefulset-web-1"},"start":0,"count":3
+shows: scale(web): PATCH statefulsets/web add members {"set":{"name":"web","uid":"statefulset-web-1"},"start":0,"count":3,"generation":2}
 calm 1
 hpa web 1
 replace web
