@@ -1,14 +1,16 @@
-# A tool removes the record of a sleep that an operator carried out, and no claim is deleted.
-world sets=1 owner=3 ownsall parallel
-shows: idle-timeout(web): PATCH statefulsets/web add sleep Sleep Asleep
+# A tool removes the record of a sleep while an operator stops the pods, and no claim is deleted.
+world sets=1 owner=3 ownsall parallel cleanup
 shows: replace web
-shows: scale(web): PATCH statefulsets/web add members {"set":{"name":"web","uid":"statefulset-web-1"},"start":0,"count":0,"complete":true
-cleanon web 4
+shows: scale(web): PATCH statefulsets/web add members {"set":{"name":"web","uid":"statefulset-web-1"},"start":0,"count":3,"complete":true
+shows: the operator sets web from 3 to 0
+calm
 paused web
-resize web 3
-calm 5
+source
+deliver x2
 replace web
-source 4
-deliver 6
-deliver 10
-deliver
+source
+deliver 2
+operator 1
+settle
+source
+deliver 3
