@@ -15,8 +15,12 @@ import (
 )
 
 // Clean removes two kinds of names from a directory of the target: names that the source does not have, and names that
-// are a directory on one side only. The rename that replaces the old entry handles other changes of type.
+// are a directory on one side only. The rename that replaces the old entry handles other changes of type. It leaves a directory alone whose
+// scan has missed something: a file may have had another name for an instant.
 func (o *Owner) Clean(ctx context.Context, fd int, d *tree.Dir) error {
+	if d.Unread.Load() {
+		return nil
+	}
 	names, err := fsys.Readdir(fd)
 	if err != nil {
 		return fault.New(fault.Target, "reading the directory", d.Path(), err)

@@ -42,6 +42,8 @@ type seams interface {
 // operation fills the target.
 const MarkerName = TempPrefix + "target.marker"
 
+const newMarker = MarkerName + ".new" // until it is complete
+
 const MarkerMagic = "drydock-target-1\n"
 
 // CheckOwnership fails if the target holds data that this operation did not write. Otherwise it marks the target.
@@ -56,6 +58,10 @@ func (o *Owner) CheckOwnership() error {
 		return fault.New(fault.Source, "copying", MarkerName, fault.ErrOwnName)
 	}
 	if o.hasOwnMarker() {
+		// A new marker ends another mover of this operation, whose node was lost and comes back. A full target has no room for one.
+		if err := o.writeMarker(); err != nil && fault.KindOf(err) != fault.KindNoSpace {
+			return fault.New(fault.Target, fault.OpCreating, MarkerName, err)
+		}
 		return o.ownTarget()
 	}
 	foreign, err := o.foreignNames()
@@ -125,7 +131,7 @@ func (o *Owner) foreignNames() ([]string, error) {
 }
 
 func (o *Owner) isExpectedName(name string) (bool, error) {
-	if name == MarkerName { // torn, or of an operation that wrote nothing else
+	if name == MarkerName || name == newMarker { // torn, or of an operation that wrote nothing else
 		return true, nil
 	}
 	if name == tree.LostFound {
@@ -147,8 +153,8 @@ func (o *Owner) isExpectedName(name string) (bool, error) {
 
 // writeMarker makes the marker durable before anything else is written.
 func (o *Owner) writeMarker() error {
-	_ = unix.Unlinkat(o.Dst.Fd, MarkerName, 0) // a torn marker; if this fails, the next call reports why
-	fd, err := fsys.Openat(o.Dst.Fd, MarkerName, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
+	_ = unix.Unlinkat(o.Dst.Fd, newMarker, 0) // a torn one; if this fails, the next call reports why
+	fd, err := fsys.Openat(o.Dst.Fd, newMarker, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -160,7 +166,11 @@ func (o *Owner) writeMarker() error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if err == nil {
+		err = fsys.IgnoringEINTR(func() error { return unix.Renameat(o.Dst.Fd, newMarker, o.Dst.Fd, MarkerName) })
+	}
 	if err != nil {
+		_ = unix.Unlinkat(o.Dst.Fd, newMarker, 0)
 		return err
 	}
 	return fsys.IgnoringEINTR(func() error { return unix.Fsync(o.Dst.Fd) })
@@ -177,8 +187,8 @@ func targetNotEmpty(names []string) error {
 			fault.CountOf(len(names)), strings.Join(what, ", "))}
 }
 
-// CheckOwned fails if the marker was deleted: another mover has completed the copy, and the workload may run on it. That happens on shared
-// storage if the cluster declares this mover's pod ended because its node is lost, and the node comes back. Each write must follow a check,
+// CheckOwned fails if the marker was deleted or replaced: another mover fills the target, or has completed the copy, and the workload may run
+// on it. That happens on shared storage if the cluster declares this mover's pod ended because its node is lost, and the node comes back. Each write must follow a check,
 // although a write that the server has not answered yet can still be late.
 func (o *Owner) CheckOwned() error {
 	if o.Marker == nil {
@@ -190,7 +200,7 @@ func (o *Owner) CheckOwned() error {
 		return nil
 	case err == nil, err == unix.ESTALE: // a network file system has lost a file that another node has deleted
 		return &fault.Error{Code: moverreport.CodeTargetNotEmpty, Reason: moverreport.ReasonTargetNotEmpty, Count: 1, Err: err,
-			Message: "the target has lost its marker: another mover has completed this copy, so this one must not write any more"}
+			Message: "the target has lost its marker: another mover fills it or has completed this copy, so this one must not write any more"}
 	}
 	return fault.New(fault.Target, "looking at", o.Marker.Name(), err)
 }

@@ -47,7 +47,15 @@ func Scan(ctx context.Context, r *fsys.Root, workers int, m *progress.Meter, p *
 
 // visit reads a directory and adds tasks for its subdirectories.
 func (s *scanner) visit(p *pool.Pool, d *Dir) pool.Task {
-	return func(ctx context.Context) error { return s.problems.Collect(s.read(ctx, p, d)) }
+	return func(ctx context.Context) error { return s.collect(d, s.read(ctx, p, d)) }
+}
+
+// collect collects the error of a directory or of one of its names, which the tree then lacks.
+func (s *scanner) collect(d *Dir, err error) error {
+	if err != nil {
+		d.Unread.Store(true)
+	}
+	return s.problems.Collect(err)
 }
 
 // PieceNames is the number of names of a large directory that one worker reads at once.
@@ -70,7 +78,7 @@ func (s *scanner) read(ctx context.Context, p *pool.Pool, d *Dir) error {
 	w.pending.Store(int32(pieces))
 	w.users.Store(int32(pieces))
 	for i := pieces - 1; i > 0; i-- {
-		p.Add(func(ctx context.Context) error { return s.problems.Collect(s.readPiece(ctx, p, w, i)) })
+		p.Add(func(ctx context.Context) error { return s.collect(d, s.readPiece(ctx, p, w, i)) })
 	}
 	return s.readPiece(ctx, p, w, 0)
 }
@@ -102,13 +110,13 @@ func (s *scanner) readPiece(ctx context.Context, p *pool.Pool, w *wide, piece in
 			return context.Cause(ctx)
 		}
 		skip, err := s.skipLostFound(w.dir, w.fd, w.names, i)
-		if err := s.problems.Collect(err); err != nil {
+		if err := s.collect(w.dir, err); err != nil {
 			return err
 		}
 		if skip {
 			continue
 		}
-		if err := s.problems.Collect(s.addEntry(&packed, w.dir, w.fd, w.names, i)); err != nil {
+		if err := s.collect(w.dir, s.addEntry(&packed, w.dir, w.fd, w.names, i)); err != nil {
 			return err
 		}
 	}

@@ -39,6 +39,9 @@ func (v *Verifier) compareEntry(ctx context.Context, at tree.Pair, e *tree.Entry
 	default:
 		sameContents, err = v.compareFile(ctx, at, e, g, &both, fresh)
 	}
+	if f := (*fault.Fault)(nil); errors.As(err, &f) && f.Side == fault.Target { // it cannot be read, or another process has written to it
+		v.Own.Invalidate(at.Dst, e)
+	}
 	if err != nil {
 		return err
 	}

@@ -121,6 +121,9 @@ func (v *Verifier) mayLack(d *tree.Dir, e *tree.Entry) bool {
 	if g == nil {
 		return false
 	}
+	if g.Failed.Load() { // the scan saw the names at different times, and the inode changed in between
+		return true
+	}
 	for _, m := range g.Names {
 		if m.Dir.Unread.Load() || m.Dir.Excluded {
 			return true

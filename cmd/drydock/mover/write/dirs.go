@@ -68,6 +68,9 @@ func (w *Dirs) prepareDir(p *pool.Pool, d *tree.Dir) pool.Task {
 // file system.
 func (w *Dirs) makeDir(parent int, d, sub *tree.Dir) error {
 	name := sub.Self.Name
+	if err := w.Own.CheckOwned(); err != nil {
+		return err
+	}
 	err := fsys.IgnoringEINTR(func() error { return unix.Mkdirat(parent, name, 0o700) })
 	if err != nil && err != unix.EEXIST {
 		return fault.New(fault.Target, fault.OpMaking, d.Join(name), err)

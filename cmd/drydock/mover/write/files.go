@@ -187,8 +187,8 @@ func (w *Files) copyEntry(ctx context.Context, at tree.Pair, e *tree.Entry, g *t
 	return err
 }
 
-// updateRegular patches a big file that exists in the target, and copies any other file completely. It returns whether
-// it wrote contents.
+// updateRegular patches a big file that exists in the target and can be read, and copies any other file completely. It returns whether it
+// wrote contents.
 func (w *Files) updateRegular(ctx context.Context, at tree.Pair, e *tree.Entry, g *tree.Group) (bool, error) {
 	in, err := w.Content.openSource(at, e)
 	if err != nil {
@@ -196,7 +196,9 @@ func (w *Files) updateRegular(ctx context.Context, at tree.Pair, e *tree.Entry, 
 	}
 	defer unix.Close(in.Fd)
 	if out := w.openPatch(at, e, g, in.Fd); out >= 0 {
-		return w.patchRegular(ctx, at, e, in, out)
+		if written, err := w.patchRegular(ctx, at, e, in, out); !errors.Is(err, errUnreadable) {
+			return written, err
+		}
 	}
 	return true, w.Content.copyRegular(ctx, at, e, in)
 }

@@ -6,6 +6,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
+	"fmt"
 	"slices"
 	"sync/atomic"
 
@@ -33,6 +35,9 @@ const (
 	patchSegment  = 64 * units.Size // what a goroutine works on at a time
 	patchParallel = 4               // goroutines for a file
 )
+
+// errUnreadable says that the target of a patch has a block that cannot be read. A new file gets other blocks.
+var errUnreadable = errors.New("a new copy is needed")
 
 // openPatch opens the target of a big file. It returns -1 if the file has to be copied completely.
 func (w *Files) openPatch(at tree.Pair, e *tree.Entry, g *tree.Group, in int) int {
@@ -329,7 +334,7 @@ func (p *patch) updateUnit(ctx context.Context, off int64, want, have []byte) er
 		return nil
 	}
 	if err := fsys.ReadFull(p.out, have, off); err != nil {
-		return p.at.Fault(fault.Target, "reading", p.e, err)
+		return p.at.Fault(fault.Target, "reading", p.e, fmt.Errorf("%w: %w", errUnreadable, err))
 	}
 	if err := p.w.Own.CheckOwned(); err != nil { // the reads may have waited
 		return err

@@ -18,7 +18,7 @@ import (
 // voids its record, and so must a step after it.
 //
 // The test cannot set the clock of its machine. It replaces the mover's reading of it, and writes the stamp that the kernel would write.
-func TestBreakerStepOfClockBetweenPassesVoidsRecord(t *testing.T) {
+func TestStepOfClockBetweenPassesVoidsRecord(t *testing.T) {
 	small := []string{"mkfs.ext4", "-q", "-F", "-I", "128"}
 	src, dst := newVolume(t, 64, small...), newVolume(t, 64)
 	writeFile(t, src.dir+"/report", "of the first run")
