@@ -1,6 +1,7 @@
 package swarm
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -196,9 +197,13 @@ func (w *World) refusalsAreFewer() {
 	}
 }
 
-// keepAwake lets the users want all sets awake. An operator may have created a set since they last did.
+// keepAwake lets the users want all sets awake. An operator may have created a set since they last did. A set that was restored from a
+// backup of its sleep stands at zero until its user scales it, see docs/sleep.md.
 func (w *World) keepAwake() {
 	for _, set := range w.names() {
+		if o := w.set(set); o != nil && numberOf(o, "spec", "replicas") == 0 && w.hasSleepOfFormerSet(o) {
+			w.scale(set, w.wish(set))
+		}
 		if w.annotation(set, api.AwakeUntilAnnotation) == w.lastWindow() && w.set(set).GetLabels()[api.ManagedLabel] == "true" {
 			continue
 		}
@@ -210,6 +215,13 @@ func (w *World) keepAwake() {
 			put(o, w.lastWindow(), "metadata", "annotations", api.AwakeUntilAnnotation)
 		})
 	}
+}
+
+// hasSleepOfFormerSet reports whether the record of the set's sleep is that of a set that was deleted.
+func (w *World) hasSleepOfFormerSet(o *apiserver.Object) bool {
+	var record struct{ Set struct{ UID string } }
+	text := w.annotation(o.GetName(), api.SleepAnnotation)
+	return json.Unmarshal([]byte(text), &record) == nil && record.Set.UID != "" && record.Set.UID != string(o.GetUID())
 }
 
 // lastWindow is until when the sets are to be awake in the end.
