@@ -41,9 +41,9 @@ define install
 endef
 
 .PHONY: help build release images etcd-image redis-image cluster cluster-down knative verify-knative configure unconfigure deploy \
-  undeploy demo test test-all test-long test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page test-demo \
-  test-api test-sim operators test-operators test-e2e test-knative test-func e2e-tools sim swarm test-fresh soak chaos model mutants \
-  traces bench bench-scale bench-knative configure-standalone owner-roles generate golden lint presubmit
+  undeploy demo test test-all test-long test-unit test-swarm test-release test-mover test-monitoring test-brokers test-page \
+  test-demo test-api test-sim operators test-operators gitops test-e2e test-knative test-func e2e-tools sim swarm test-fresh soak \
+  chaos model mutants traces bench bench-scale bench-knative configure-standalone owner-roles generate golden lint presubmit
 
 help: ## prints this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / && !seen[$$1]++ {printf "%-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -173,11 +173,11 @@ test-demo: ## the scripts that the demo runs in its pods
 # ONLY and SKIP choose tests in test-api, test-sim and test-e2e.
 CHOICE = $(if $(ONLY),-run '$(ONLY)') $(if $(SKIP),-skip '$(SKIP)')
 
-test-api: ## tests the functions on a real API server with its controllers
-ifndef ONLY
+gitops: # Helm, Flux and Argo CD, which compile two more versions of Kubernetes
 	cd test/gitops && go build -o ../../bin/gitops .
 	cd test/gitops/argo && go build -o ../../../bin/argo .
-endif
+
+test-api: $(if $(ONLY),,gitops) ## tests the functions on a real API server with its controllers
 	$(CLUSTER) up --size=control-plane
 	DRYDOCK_TEST_API=$(API) DRYDOCK_TEST_KUBECONFIG=$(API) go test -tags cluster -count=1 -timeout 40m -parallel 16 $(CHOICE) \
 	  ./test/api $(if $(ONLY),,./eventsource/engine ./cmd/drydock-standalone)

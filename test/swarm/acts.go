@@ -77,7 +77,8 @@ var environment = map[string]weighted[func(w *World, a, b int)]{
 	"clean":     {3, func(w *World, _, _ int) { w.endCleanupPods(true) }},
 	"cleanfail": {1, func(w *World, _, _ int) { w.endCleanupPods(false) }},
 	"refuse": {2, func(w *World, a, _ int) {
-		resources := append([]string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions", "scalers", "jobs"}, ownerResources...)
+		resources := append([]string{"statefulsets", "persistentvolumeclaims", "pods", "controllerrevisions", "scalers", "jobs"},
+			ownerResources...)
 		w.refused = refusal{resource: resources[a%len(resources)]}
 	}},
 	"refuseset": {2, func(w *World, a, b int) { w.refuseSets(w.names()[a%w.Sets], b%2 == 1) }},

@@ -59,12 +59,14 @@ func (w *World) autoscale(n int) {
 	}
 }
 
-// autoscaled notes that an autoscaler has scaled a set. It is the wish of the users, unless a Scaler or an operator has the set, which may
-// undo it.
+// autoscaled notes that an autoscaler has scaled a set. It is the wish of the users, unless a Scaler or an operator has the set, which
+// undoes it. The user's own policy may remove claims in any case.
 func (w *World) autoscaled(set string, n int) {
 	if _, scaled := w.wishes.scalers[set]; !scaled && !w.isOwned(set) {
 		delete(w.wishes.also, set)
 		w.wishes.counts[set] = n
+	} else if w.wishes.policies[set] != "Delete" {
+		return
 	}
 	for ordinal := n; ordinal < maxMembers; ordinal++ {
 		w.wishes.free[claimName(set, ordinal)] = true

@@ -62,10 +62,10 @@ var flags = []struct {
 //	deliver x4
 //	slow 0 1
 //
-// A line "shows" is a part of a line of the tale, without the numbers of processes: the scene that made the fault possible. With several of
-// them, the scenes follow each other. Without it, a story would stay green when the world no longer comes to its scene. The line "ends with"
-// has the kind of the problem. A story without it ends well. An act of a user names the set, and may have a number. An act of the
-// environment has two numbers. Numbers of zero are left out at the end, and x4 repeats an act.
+// A line "shows" is a part of a line of the tale, without the numbers of processes: the scene that made the fault possible. Several scenes
+// follow each other. Without it, a story would stay green when the world no longer comes to its scene. The line "ends with" has the kind of
+// the problem. A story without it ends well. An act of a user names the set, and may have a number. An act of the environment has two
+// numbers. Numbers of zero are left out at the end, and x4 repeats an act.
 type Story struct {
 	Shape
 	Comment string

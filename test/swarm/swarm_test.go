@@ -121,7 +121,8 @@ func TestStoryKeepsItsForm(t *testing.T) {
 		s := random(n, n%2 == 0)
 		s.Comment, s.Shows, s.Ends = "a comment", []string{"a scene", "another one"}, "an end"
 		again, err := ParseStory(s.String())
-		if err != nil || again.String() != s.String() || !slices.Equal(again.Acts, s.Acts) || !slices.Equal(again.Shows, s.Shows) || again.Shape != s.Shape {
+		if err != nil || again.String() != s.String() || !slices.Equal(again.Acts, s.Acts) || !slices.Equal(again.Shows, s.Shows) ||
+			again.Shape != s.Shape {
 			t.Fatalf("%v:\n%s\nis read as\n%s", err, s, again)
 		}
 	}

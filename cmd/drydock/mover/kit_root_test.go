@@ -13,6 +13,9 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"drydock.dev/cmd/drydock/mover/fsys"
 	"drydock.dev/shared/moverreport"
@@ -83,8 +86,20 @@ func newVolume(t testing.TB, megabytes int, mkfs ...string) volume {
 	runCommand(t, mkfs[0], append(mkfs[1:], v.image)...)
 	must(t, os.Mkdir(v.dir, 0o755))
 	runCommand(t, "mount", "-o", "loop", v.image, v.dir)
-	t.Cleanup(func() { runCommand(t, "umount", v.dir) })
+	t.Cleanup(func() { unmount(t, v.dir) })
 	return v
+}
+
+// unmount ends a mount. A container that starts on this machine copies all mounts, which makes them busy for an instant.
+func unmount(t testing.TB, dir string) {
+	t.Helper()
+	for range 20 {
+		if unix.Unmount(dir, 0) == nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	runCommand(t, "umount", dir)
 }
 
 // namesIn returns the names in a directory, separated by commas.

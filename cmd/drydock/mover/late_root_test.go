@@ -25,7 +25,8 @@ func TestLateMoverMakesNoDirectories(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Copy(context.Background(), Options{Source: src.dir, Target: dst.dir, Workers: 1, Token: operation, Pass: PassFirst, OwnOnly: true})
+		o := Options{Source: src.dir, Target: dst.dir, Workers: 1, Token: operation, Pass: PassFirst, OwnOnly: true}
+		_, err := Copy(context.Background(), o)
 		ended <- err
 	}()
 	for {
@@ -62,9 +63,8 @@ func TestLateMoverInstallsNoFile(t *testing.T) {
 	m.expectUntouched("ledger")
 }
 
-// The late mover comes back before the other one has completed the copy: while it verifies. Both movers have the same mark, so the late one
-// still counts as the owner. Its file has changed in the source, so it marks its copy as torn. By now that is the inode that the other mover
-// has patched and verified.
+// The late mover comes back before the other one has completed the copy: while it verifies. Its file has changed in the source, so it would
+// mark its copy as torn. By now that is the inode that the other mover has patched and verified. A new mark has ended the late one.
 func TestLateMoverLeavesTargetToRunningMover(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(src+"/c", 0o755))
@@ -101,8 +101,8 @@ func TestLateMoverLeavesTargetToRunningMover(t *testing.T) {
 	}
 }
 
-// The late mover has scanned the source and hangs before it deletes what the source did not have then. Meanwhile the source gets a file. The
-// running mover copies and verifies it, and then the late one deletes it. The running one reports a verified copy that lacks the file.
+// The late mover has scanned the source and hangs before it deletes what the source did not have then. Meanwhile the source gets a file,
+// and the running mover copies and verifies it. The late one must not delete it.
 func TestLateMoverDeletesNothingOfRunningMover(t *testing.T) {
 	src, dst := t.TempDir(), t.TempDir()
 	must(t, os.Mkdir(src+"/c", 0o755))

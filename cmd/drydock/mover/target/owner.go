@@ -187,9 +187,9 @@ func targetNotEmpty(names []string) error {
 			fault.CountOf(len(names)), strings.Join(what, ", "))}
 }
 
-// CheckOwned fails if the marker was deleted or replaced: another mover fills the target, or has completed the copy, and the workload may run
-// on it. That happens on shared storage if the cluster declares this mover's pod ended because its node is lost, and the node comes back. Each write must follow a check,
-// although a write that the server has not answered yet can still be late.
+// CheckOwned fails if the marker was deleted or replaced: another mover fills the target, or has completed the copy, and the workload may
+// run on it. That happens on shared storage if the cluster declares this mover's pod ended because its node is lost, and the node comes
+// back. Each write must follow a check, although a write that the server has not answered yet can still be late.
 func (o *Owner) CheckOwned() error {
 	if o.Marker == nil {
 		return nil
