@@ -37,7 +37,7 @@ func TestStepOfClockBetweenPassesVoidsRecord(t *testing.T) {
 	// The clock is set back by an hour, the hour passes, and the job runs again.
 	writeFile(t, src.dir+"/report", "of the other run")
 	setTime(t, src.dir+"/report", before.MtimeSec*int64(time.Second))
-	runCommand(t, "umount", src.dir)
+	unmount(t, src.dir)
 	stamp := time.Unix(before.CtimeSec, 0).UTC().Format("20060102150405")
 	runCommand(t, "debugfs", "-w", "-R", fmt.Sprintf("set_inode_field report ctime %s", stamp), src.image)
 	runCommand(t, "mount", "-o", "loop", src.image, src.dir)

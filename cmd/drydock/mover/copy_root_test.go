@@ -182,10 +182,10 @@ func TestMountInSourceIsNotFaithful(t *testing.T) {
 	mnt := filepath.Join(src.dir, "mnt")
 	must(t, os.Mkdir(mnt, 0o755))
 	runCommand(t, "mount", "--bind", other.dir, mnt)
-	defer runCommand(t, "umount", mnt)
+	defer unmount(t, mnt)
 	writeFile(t, filepath.Join(src.dir, "file"), "x")
 	runCommand(t, "mount", "--bind", filepath.Join(other.dir, "not ours"), filepath.Join(src.dir, "file"))
-	defer runCommand(t, "umount", filepath.Join(src.dir, "file"))
+	defer unmount(t, filepath.Join(src.dir, "file"))
 	for _, pass := range []tree.Pass{tree.PassWhole, tree.PassFirst} {
 		e := copyFails(t, Options{Source: src.dir, Target: dst.dir, Pass: pass, Token: operation}, moverreport.CodeNotFaithful)
 		if e.Count != 2 || !strings.Contains(e.Message, "mounted here") || !strings.Contains(fmt.Sprint(e.Paths), `"mnt"`) {
@@ -206,7 +206,7 @@ func TestMountInTargetIsRefused(t *testing.T) {
 	must(t, os.Link(filepath.Join(src.dir, "mnt", "sub", "f"), filepath.Join(src.dir, "z")))
 	mnt := filepath.Join(dst.dir, "mnt")
 	runCommand(t, "mount", "--bind", other.dir, mnt)
-	defer runCommand(t, "umount", mnt)
+	defer unmount(t, mnt)
 	if e := copyFails(t, Options{Source: src.dir, Target: dst.dir}, moverreport.CodeNotFaithful); !strings.Contains(e.Message, `"mnt"`) {
 		t.Error(e)
 	}

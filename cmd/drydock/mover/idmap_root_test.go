@@ -43,7 +43,7 @@ func idMapped(t testing.TB, dir string) string {
 	at := publicTempDir(t) + "/mapped"
 	must(t, os.Mkdir(at, 0o755))
 	must(t, unix.MoveMount(tree, "", unix.AT_FDCWD, at, unix.MOVE_MOUNT_F_EMPTY_PATH))
-	t.Cleanup(func() { runCommand(t, "umount", at) })
+	t.Cleanup(func() { unmount(t, at) })
 	return at
 }
 

@@ -14,7 +14,7 @@ func bindMount(t *testing.T, from, at string) {
 	t.Helper()
 	must(t, os.MkdirAll(at, 0o755))
 	runCommand(t, "mount", "--bind", from, at)
-	t.Cleanup(func() { runCommand(t, "umount", at) })
+	t.Cleanup(func() { unmount(t, at) })
 }
 
 // A directory of the same file system is mounted inside the target. It is not part of the target, as it would not be part of a source.
@@ -81,7 +81,7 @@ func TestPatchDoesNotWriteToMountedFile(t *testing.T) {
 	must(t, os.WriteFile(v.dir+"/precious", precious, 0o644))
 	writeFile(t, v.dir+"/target/db", "")
 	runCommand(t, "mount", "--bind", v.dir+"/precious", v.dir+"/target/db")
-	t.Cleanup(func() { runCommand(t, "umount", v.dir+"/target/db") })
+	t.Cleanup(func() { unmount(t, v.dir+"/target/db") })
 	must(t, os.WriteFile(src.dir+"/db", bytes.Repeat([]byte("s"), 2<<20), 0o644))
 	waitSettled()
 	_, err := Copy(context.Background(), firstPass(src.dir, v.dir+"/target"))

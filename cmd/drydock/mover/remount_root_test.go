@@ -55,7 +55,7 @@ func TestFileSystemThatWasMountedAgainIsReadAgain(t *testing.T) {
 			must(t, unix.Fdatasync(int(f.Fd())))
 			must(t, f.Close())
 			src.failDevice(t)
-			runCommand(t, "umount", src.dir)
+			unmount(t, src.dir)
 			runCommand(t, "mount", "-o", "loop", src.image, src.dir)
 			want, err := os.ReadFile(wal)
 			must(t, err)

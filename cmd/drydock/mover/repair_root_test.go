@@ -120,7 +120,7 @@ func TestTargetWithoutHolesGetsZeros(t *testing.T) {
 	needRoot(t)
 	src, dst := newVolume(t, 64), t.TempDir()
 	runCommand(t, "mount", "-t", "ramfs", "ramfs", dst)
-	t.Cleanup(func() { runCommand(t, "umount", dst) })
+	t.Cleanup(func() { unmount(t, dst) })
 	r := seed.Random(t)
 	writeRandomFile(t, r, src.dir+"/db", 16<<20)
 	runFirstPass(t, firstPass(src.dir, dst))

@@ -250,7 +250,7 @@ func newNTFS(t *testing.T) string {
 	must(t, os.Truncate(image, 32<<20))
 	runCommand(t, "mkntfs", "-q", "-F", image)
 	runCommand(t, "lowntfs-3g", "-o", "ignore_case,permissions,streams_interface=xattr", image, dir)
-	t.Cleanup(func() { runCommand(t, "umount", dir) })
+	t.Cleanup(func() { unmount(t, dir) })
 	return dir
 }
 

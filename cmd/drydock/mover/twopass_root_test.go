@@ -165,7 +165,7 @@ func TestNothingIsRecordedOnTmpfs(t *testing.T) {
 	needRoot(t)
 	dir, dst := t.TempDir(), newVolume(t, 32)
 	runCommand(t, "mount", "-t", "tmpfs", "tmpfs", dir)
-	t.Cleanup(func() { runCommand(t, "umount", dir) })
+	t.Cleanup(func() { unmount(t, dir) })
 	r := seed.Random(t)
 	w := newLive(t, r, dir)
 	if r := runFirstPass(t, firstPass(dir, dst.dir)); r.RecordedFiles != 0 || len(r.Warnings) != 1 {
@@ -296,7 +296,7 @@ func TestFirstPassFromReadOnlyMount(t *testing.T) {
 	w := newLive(t, r, src.dir)
 	view := t.TempDir()
 	runCommand(t, "mount", "--bind", src.dir, view)
-	defer runCommand(t, "umount", view)
+	defer unmount(t, view)
 	runCommand(t, "mount", "-o", "remount,bind,ro", view)
 	if r := runFirstPass(t, firstPass(view, dst.dir)); r.RecordedFiles == 0 || len(r.Warnings) != 0 {
 		t.Fatalf("%+v", r)
